@@ -1,0 +1,110 @@
+package tensor
+
+import "math"
+
+// Dot is the inner product of a and b over len(a) numbers; b must be at least as long.
+func Dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float32
+	for len(a) >= 4 {
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for i := range a {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + s2 + s3
+}
+
+// Axpy adds a·x to y.
+func Axpy(y []float32, a float32, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += a * x[i]
+	}
+}
+
+// Add adds x to y in place.
+func Add(y, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += x[i]
+	}
+}
+
+// Scale multiplies x by a in place.
+func Scale(x []float32, a float32) {
+	for i := range x {
+		x[i] *= a
+	}
+}
+
+// Max is the largest number of x, -Inf for none.
+func Max(x []float32) float32 {
+	m := float32(math.Inf(-1))
+	for _, v := range x {
+		m = max(m, v)
+	}
+	return m
+}
+
+// ExpSum replaces each x[i] by exp(x[i]-shift) and returns the sum: the numerator and denominator of softmax.
+func ExpSum(x []float32, shift float32) float32 {
+	var sum float64
+	for i, v := range x {
+		x[i] = float32(math.Exp(float64(v - shift)))
+		sum += float64(x[i])
+	}
+	return float32(sum)
+}
+
+// Softmax turns scores into weights that sum to 1, in place. The maximum is subtracted first, so that
+// exp never overflows; a row of -Inf only becomes zeros.
+func Softmax(x []float32) {
+	m := Max(x)
+	if math.IsInf(float64(m), -1) {
+		clear(x)
+		return
+	}
+	Scale(x, 1/ExpSum(x, m))
+}
+
+// SiLU replaces x by x·sigmoid(x) = x/(1+e⁻ˣ) (Elfwing et al. 2017).
+func SiLU(x []float32) {
+	for i, v := range x {
+		x[i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
+	}
+}
+
+// GELU replaces x by x·Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016).
+func GELU(x []float32) {
+	for i, v := range x {
+		x[i] = float32(0.5 * float64(v) * (1 + math.Erf(float64(v)/math.Sqrt2)))
+	}
+}
+
+// GELUTanh is GELU by its tanh approximation, 0.5x(1+tanh(√(2/π)(x+0.044715x³))), as GPT-2 and Gemma use it.
+func GELUTanh(x []float32) {
+	for i, v := range x {
+		f := float64(v)
+		x[i] = float32(0.5 * f * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(f+0.044715*f*f*f))))
+	}
+}
+
+// Tanh replaces x by tanh(x).
+func Tanh(x []float32) {
+	for i, v := range x {
+		x[i] = float32(math.Tanh(float64(v)))
+	}
+}
+
+// Mul multiplies y by x element by element, in place.
+func Mul(y, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] *= x[i]
+	}
+}
