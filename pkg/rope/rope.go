@@ -52,6 +52,9 @@ func New(cfg Config) (*Table, error) {
 	if cfg.Theta == 0 {
 		cfg.Theta = 10_000
 	}
+	if cfg.Scaling.OriginalMax == 0 {
+		cfg.Scaling.OriginalMax = cfg.MaxPositions
+	}
 	if cfg.HeadDim < 2 || cfg.Dim < 2 || cfg.Dim > cfg.HeadDim {
 		return nil, fmt.Errorf("rope: want 2 ≤ rotated dimensions ≤ head dimension, got %d of %d", cfg.Dim, cfg.HeadDim)
 	}

@@ -37,9 +37,6 @@ type Scaling struct {
 func (s Scaling) frequencies(cfg Config) (sets [][]float64, factor float64, err error) {
 	base := plain(cfg.Theta, cfg.Dim)
 	original := s.OriginalMax
-	if original == 0 {
-		original = cfg.MaxPositions
-	}
 	needFactor := func() error {
 		if !(s.Factor >= 1) || math.IsInf(s.Factor, 0) {
 			return fmt.Errorf("rope: %s scaling needs a factor of at least 1, got %v", s.Type, s.Factor)

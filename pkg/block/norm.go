@@ -1,0 +1,78 @@
+package block
+
+import (
+	"fmt"
+	"math"
+
+	"forwardpass/pkg/tensor"
+)
+
+// Norm keeps each token's vector at a steady scale (chapter section 2.4).
+//
+//	LayerNorm (Ba et al. 2016, arXiv:1607.06450):       (x-mean)/√(var+ε) · w + b
+//	RMSNorm (Zhang & Sennrich 2019, arXiv:1910.07467):  x/√(mean(x²)+ε) · w
+type Norm struct {
+	Weight []float32 // [C]; nil: ones (OLMo's norm has no parameters)
+	Bias   []float32 // [C] or nil
+	Eps    float64
+	Center bool // LayerNorm: subtract the mean
+}
+
+// PlusOne is the weight of Gemma's RMSNorm, which stores w-1.
+func PlusOne(w []float32) []float32 {
+	out := make([]float32, len(w))
+	for i, v := range w {
+		out[i] = 1 + v
+	}
+	return out
+}
+
+// Forward returns the normalised rows. x [..., C] → the same shape.
+func (n *Norm) Forward(x *tensor.Tensor) (*tensor.Tensor, error) {
+	y := &tensor.Tensor{}
+	return y, n.ForwardInto(y, x)
+}
+
+// ForwardInto writes the normalised rows of x into dst, which may be x. x [..., C] → dst, resized
+func (n *Norm) ForwardInto(dst, x *tensor.Tensor) error {
+	if len(x.Shape) == 0 || x.Dim(-1) == 0 {
+		return fmt.Errorf("block: norm of a tensor of shape %v", x.Shape)
+	}
+	c := x.Dim(-1)
+	if n.Weight != nil && len(n.Weight) != c || n.Bias != nil && len(n.Bias) != c {
+		return fmt.Errorf("block: norm of rows of %d numbers with %d weights and %d biases", c, len(n.Weight), len(n.Bias))
+	}
+	if dst != x {
+		dst.Resize(x.Shape...)
+	}
+	for i := range x.Rows() {
+		n.row(dst.Row(i), x.Row(i))
+	}
+	return nil
+}
+
+func (n *Norm) row(y, x []float32) {
+	c := float64(len(x))
+	var mean float32
+	if n.Center {
+		var sum float64
+		for _, v := range x {
+			sum += float64(v)
+		}
+		mean = float32(sum / c)
+	}
+	var square float64
+	for _, v := range x {
+		square += float64(v-mean) * float64(v-mean)
+	}
+	scale := float32(1 / math.Sqrt(square/c+n.Eps))
+	for i, v := range x {
+		y[i] = (v - mean) * scale
+	}
+	if n.Weight != nil {
+		tensor.Mul(y, n.Weight)
+	}
+	if n.Bias != nil {
+		tensor.Add(y, n.Bias)
+	}
+}
