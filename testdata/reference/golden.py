@@ -46,6 +46,8 @@ def load(path, **options):
     """The model at path in float32, with attention written out so that its weights can be seen."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
         path, dtype=torch.float32, attn_implementation="eager", **options).eval()
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")
     return model
 
 
@@ -181,6 +183,7 @@ def write(stem, tensors, facts):
     if tensors:
         arrays = {k: np.ascontiguousarray(v) for k, v in tensors.items()}
         safetensors.numpy.save_file(arrays, stem + ".safetensors")
+        os.chmod(stem + ".safetensors", 0o644)
     write_json(stem + ".json", facts)
 
 
