@@ -51,7 +51,7 @@ def llama():
 
 @family
 def llama_mqa_bias():
-    return tf.LlamaConfig(**{**SMALL, "num_key_value_heads": 1}, attention_bias=True, mlp_bias=True), {}
+    return tf.LlamaConfig(**{**SMALL, "num_key_value_heads": 1}, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3), {}
 
 
 @family
@@ -112,7 +112,7 @@ def qwen2_window():
 
 @family
 def qwen3():
-    return tf.Qwen3Config(**SMALL, head_dim=16, rope_parameters=rope(1e6)), {"beams": True}
+    return tf.Qwen3Config(**SMALL, head_dim=16, rms_norm_eps=1e-4, rope_parameters=rope(1e6)), {"beams": True}
 
 
 @family
@@ -213,14 +213,14 @@ def phi3_longrope():
 
 @family
 def gemma():
-    return tf.GemmaConfig(**{**SMALL, "num_key_value_heads": 1}, head_dim=12), {}
+    return tf.GemmaConfig(**{**SMALL, "num_key_value_heads": 1}, head_dim=12, rms_norm_eps=1e-3), {}
 
 
 @family
 def gemma2():
     """Caps small enough to show; windows in layers 0 and 2."""
     config = {**SMALL, "num_hidden_layers": 3}
-    return tf.Gemma2Config(**config, head_dim=8, query_pre_attn_scalar=12, sliding_window=8,
+    return tf.Gemma2Config(**config, head_dim=8, rms_norm_eps=1e-4, query_pre_attn_scalar=12, sliding_window=8,
                            attn_logit_softcapping=3.0, final_logit_softcapping=6.0), {}
 
 
@@ -228,7 +228,7 @@ def gemma2():
 def gemma3():
     config = {**SMALL, "num_hidden_layers": 4}
     return tf.Gemma3TextConfig(
-        **config, head_dim=8, query_pre_attn_scalar=6, sliding_window=8,
+        **config, head_dim=8, rms_norm_eps=1e-4, query_pre_attn_scalar=6, sliding_window=8,
         layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
         rope_parameters={"sliding_attention": rope(), "full_attention": rope(1e6, rope_type="linear", factor=8.0)}), {"dtype": torch.bfloat16}
 
