@@ -1,0 +1,22 @@
+//go:build !amd64
+
+package kernel
+
+func detect() Level { return Go }
+
+// The functions below are never reached at level Go.
+
+func panelWidth() int { return 16 }
+
+func gemmPanel(c *float32, ldc int, a *float32, lda int, b *float32, ldb, m, k, n int, add bool) {}
+
+func packRows(dst, src *float32, ld, k int) {}
+
+func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows, k int) {}
+
+func matVec(y, x []float32, typ Type, w []byte, rows, k int) bool { return false }
+
+func dequantASM(dst []float32, t Type, src []byte) int { return 0 }
+
+// Pause does nothing here.
+func Pause() {}

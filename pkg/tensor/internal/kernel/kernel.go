@@ -1,0 +1,71 @@
+// Package kernel is where the arithmetic of tensor happens: matrix products over weights in their stored
+// type, and the few vector functions around them. Every function has two or three bodies behind it:
+// assembly for AVX-512 and for AVX2 with FMA, written by the generator in gen, and plain Go, which is also
+// the definition that the assembly is tested against. Which one runs is decided once, when the program starts, from
+// what the processor has; the environment variable FORWARDPASS_KERNELS=go, avx2 or avx512 asks for less.
+//
+// All of them multiply and add in float32. They differ in the order of the additions only (and in fused
+// multiply–adds, which round once instead of twice): for a sum of k products the bodies agree within
+// k·2⁻²⁴·Σ|xᵢwᵢ|.
+package kernel
+
+import "os"
+
+//go:generate sh -c "cd gen && go run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg kernel"
+
+// Type is how weights are stored; the numbers are those of tensor.DType.
+type Type uint8
+
+const (
+	F32 Type = iota
+	F16
+	BF16
+	Q8_0
+	Q4_0
+	Q4_1
+	Q5_0
+	Q5_1
+	Q4_K
+	Q5_K
+	Q6_K
+)
+
+var blocks = [...]struct{ len, bytes int }{
+	F32: {1, 4}, F16: {1, 2}, BF16: {1, 2}, Q8_0: {32, 34}, Q4_0: {32, 18}, Q4_1: {32, 20},
+	Q5_0: {32, 22}, Q5_1: {32, 24}, Q4_K: {256, 144}, Q5_K: {256, 176}, Q6_K: {256, 210},
+}
+
+// bytes is the size of n numbers.
+func (t Type) bytes(n int) int { return n / blocks[t].len * blocks[t].bytes }
+
+// Level is a set of instructions to use.
+type Level int
+
+const (
+	Go Level = iota
+	AVX2
+	AVX512
+)
+
+func (l Level) String() string { return [...]string{"go", "avx2", "avx512"}[l] }
+
+var (
+	best  = detect() // what the processor has
+	level = start(best, os.Getenv("FORWARDPASS_KERNELS"))
+)
+
+func start(best Level, want string) Level {
+	for l := Go; l <= best; l++ {
+		if want == l.String() {
+			return l
+		}
+	}
+	return best
+}
+
+// Best is the highest level that this machine has, Current the one in use.
+func Best() Level    { return best }
+func Current() Level { return level }
+
+// Use changes the level, for tests and comparisons; nothing else may be running.
+func Use(l Level) { level = min(l, best) }

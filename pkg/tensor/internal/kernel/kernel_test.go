@@ -1,0 +1,250 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+var all = []Type{F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K}
+
+var names = [...]string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"}
+
+// eachLevel calls f at every level that this machine has.
+func eachLevel(f func()) {
+	defer Use(level)
+	for l := Go; l <= best; l++ {
+		Use(l)
+		f()
+	}
+}
+
+// weights makes n numbers of type t: random bits with moderate scales, at an odd address.
+func weights(rng *rand.Rand, t Type, n int) []byte {
+	buf := make([]byte, t.bytes(n)+1)
+	b := buf[1:]
+	switch t {
+	case F32:
+		for i := range n {
+			binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(rng.Float32()*2-1))
+		}
+	case BF16:
+		for i := range n {
+			binary.LittleEndian.PutUint16(b[2*i:], uint16(math.Float32bits(rng.Float32()*2-1)>>16))
+		}
+	case F16:
+		for i := range n {
+			binary.LittleEndian.PutUint16(b[2*i:], randomHalf(rng))
+		}
+	default:
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		for o := 0; o < len(b); o += blocks[t].bytes {
+			for _, at := range map[Type][]int{Q8_0: {0}, Q4_0: {0}, Q4_1: {0, 2}, Q5_0: {0}, Q5_1: {0, 2}, Q4_K: {0, 2}, Q5_K: {0, 2}, Q6_K: {208}}[t] {
+				binary.LittleEndian.PutUint16(b[o+at:], randomHalf(rng))
+			}
+		}
+	}
+	return b
+}
+
+// randomHalf is an F16 number of either sign with an exponent of -15 (subnormal) to -1.
+func randomHalf(rng *rand.Rand) uint16 {
+	return uint16(rng.IntN(2)<<15 | rng.IntN(15)<<10 | rng.IntN(1024))
+}
+
+func floats(rng *rand.Rand, n int) []float32 {
+	f := make([]float32, n+1)[1:] // not on a vector boundary
+	for i := range f {
+		f[i] = rng.Float32()*2 - 1
+	}
+	return f
+}
+
+// exact is Σ x·w and Σ |x·w| in float64.
+func exact(x, w []float32) (sum, abs float64) {
+	for i, v := range x {
+		p := float64(v) * float64(w[i])
+		sum += p
+		abs += math.Abs(p)
+	}
+	return
+}
+
+// closeTo fails if got is not within (k+4)·2⁻²⁴·Σ|xᵢwᵢ| of the exact sum: the bound that the package states,
+// with room for the rounding of the weight itself.
+func closeTo(t *testing.T, got float32, sum, abs float64, k int, what string, args ...int) {
+	t.Helper()
+	if d := math.Abs(float64(got) - sum); !(d <= float64(k+4)/(1<<24)*abs+1e-30) {
+		t.Fatalf("%v %s at %v: got %g, want %g: off by %g, allowed %g", level, what, args, got, sum, d, float64(k+4)/(1<<24)*abs)
+	}
+}
+
+const guard = 12345
+
+// guarded is a matrix of n numbers that nobody may write, and the check that nobody did.
+func guarded(n int) []float32 {
+	f := make([]float32, n)
+	for i := range f {
+		f[i] = guard
+	}
+	return f
+}
+
+// reference is every exact sum of x·wᵀ, and the sums of absolute values: they are made once for all levels.
+func reference(x []float32, ldx int, w []float32, ldw, T, rows, k int) (sums, abs []float64) {
+	sums, abs = make([]float64, T*rows), make([]float64, T*rows)
+	for i := range T {
+		for r := range rows {
+			sums[i*rows+r], abs[i*rows+r] = exact(x[i*ldx:i*ldx+k], w[r*ldw:r*ldw+k])
+		}
+	}
+	return sums, abs
+}
+
+// verify compares y [T, rows] at stride ldy with the reference, and what lies around it with the guard.
+func verify(t *testing.T, what string, y []float32, ldy, T, rows, k int, sums, abs []float64, base float64) {
+	t.Helper()
+	for i, v := range y {
+		row, col := i/ldy, i%ldy
+		if row < T && col < rows {
+			n := row*rows + col
+			closeTo(t, v, sums[n]+base, abs[n]+math.Abs(base), k, what, T, rows, k, row, col)
+		} else if v != guard {
+			t.Fatalf("%v %s: T=%d rows=%d k=%d: wrote at row %d, column %d", level, what, T, rows, k, row, col)
+		}
+	}
+}
+
+func checkMatMul(t *testing.T, rng *rand.Rand, typ Type, T, rows, k int) {
+	t.Helper()
+	ldx, ldy := k+rng.IntN(3), rows+rng.IntN(3)
+	w, x := weights(rng, typ, rows*k), floats(rng, T*ldx)
+	wide := make([]float32, rows*k)
+	plainDequant(wide, typ, w)
+	sums, abs := reference(x, ldx, wide, k, T, rows, k)
+	eachLevel(func() {
+		y := guarded((T + 1) * ldy)
+		MatMul(y, ldy, x, ldx, T, typ, w, rows, k)
+		verify(t, names[typ], y, ldy, T, rows, k, sums, abs, 0)
+	})
+}
+
+// Every pair of dimensions 1…70 with the third drawn at random; the types that come in blocks take 1…5 of them a row.
+func TestMatMulShapes(t *testing.T) {
+	for _, typ := range all {
+		rng := rand.New(rand.NewPCG(1, uint64(typ)))
+		block := blocks[typ].len
+		for rows := 1; rows <= 70; rows++ {
+			if block > 1 {
+				for n := 1; n <= 5*32/block+1; n++ {
+					checkMatMul(t, rng, typ, 1, rows, n*block)
+					checkMatMul(t, rng, typ, 2+rng.IntN(16), rows, n*block)
+				}
+				continue
+			}
+			for k := 1; k <= 70; k++ {
+				checkMatMul(t, rng, typ, 1, rows, k)
+				checkMatMul(t, rng, typ, 2+rng.IntN(16), rows, k)
+			}
+		}
+		for T := 1; T <= 70; T++ {
+			checkMatMul(t, rng, typ, T, 1+rng.IntN(70), (1+rng.IntN(70+block)/block)*block)
+			checkMatMul(t, rng, typ, T, 33, (40/block+1)*block)
+		}
+		// More than one block of k, and more than one panel.
+		checkMatMul(t, rng, typ, 13, 67, 768)
+		checkMatMul(t, rng, typ, 25, 35, (600+block-1)/block*block)
+	}
+}
+
+// Every (m, n) with random k, and every k with random m and n, at random strides.
+func TestMulShapes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for m := 1; m <= 70; m++ {
+		for n := 1; n <= 70; n++ {
+			checkMul(t, rng, m, n, 1+rng.IntN(30))
+		}
+	}
+	for k := 1; k <= 70; k++ {
+		for m := 1; m <= 70; m += 5 {
+			checkMul(t, rng, m, 1+rng.IntN(40), k)
+		}
+	}
+	checkMul(t, rng, 20, 40, 600)
+	checkMul(t, rng, 3, 64, 600)
+}
+
+func checkMul(t *testing.T, rng *rand.Rand, m, n, k int) {
+	t.Helper()
+	lda, ldb, ldc, ldt := k+rng.IntN(4), k+rng.IntN(4), n+rng.IntN(4), n+rng.IntN(4)
+	a, b, bt := floats(rng, m*lda), floats(rng, n*ldb), floats(rng, k*ldt)
+	for j := range k { // the same B transposed, for A·B
+		for i := range n {
+			bt[j*ldt+i] = b[i*ldb+j]
+		}
+	}
+	sums, abs := reference(a, lda, b, ldb, m, n, k)
+	eachLevel(func() {
+		c := guarded((m + 1) * ldc)
+		MulNT(c, ldc, a, lda, b, ldb, m, n, k)
+		verify(t, "MulNT", c, ldc, m, n, k, sums, abs, 0)
+		for i := range m {
+			for j := range n {
+				c[i*ldc+j] = 3
+			}
+		}
+		MulNN(c, ldc, a, lda, bt, ldt, m, n, k)
+		verify(t, "MulNN", c, ldc, m, n, k, sums, abs, 3)
+	})
+}
+
+// Widening is the same to the last bit at every level.
+func TestDequant(t *testing.T) {
+	for _, typ := range all {
+		rng := rand.New(rand.NewPCG(3, uint64(typ)))
+		for n := blocks[typ].len; n <= 40*blocks[typ].len; n += blocks[typ].len {
+			w := weights(rng, typ, n)
+			want := make([]float32, n)
+			plainDequant(want, typ, w)
+			eachLevel(func() {
+				got := guarded(n + 1)
+				Dequant(got[:n], typ, w)
+				for i := range want {
+					if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+						t.Fatalf("%v %s of %d numbers: number %d is %g, want %g", level, names[typ], n, i, got[i], want[i])
+					}
+				}
+				if got[n] != guard {
+					t.Fatalf("%v %s of %d numbers wrote one more", level, names[typ], n)
+				}
+			})
+		}
+	}
+}
+
+func TestDot(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for n := range 200 {
+		a, b := floats(rng, n), floats(rng, n+1)
+		sum, abs := exact(a, b[:n])
+		eachLevel(func() { closeTo(t, Dot(a, b), sum, abs, n, "dot of", n) })
+	}
+}
+
+func TestStart(t *testing.T) {
+	for _, c := range []struct {
+		best Level
+		env  string
+		want Level
+	}{
+		{AVX512, "", AVX512}, {AVX512, "go", Go}, {AVX512, "avx2", AVX2}, {AVX512, "avx512", AVX512},
+		{AVX2, "avx512", AVX2}, {Go, "avx2", Go}, {AVX2, "nonsense", AVX2},
+	} {
+		if got := start(c.best, c.env); got != c.want {
+			t.Errorf("best %v, environment %q: got %v, want %v", c.best, c.env, got, c.want)
+		}
+	}
+}
