@@ -1,0 +1,120 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"testing"
+)
+
+// The loaders take any bytes: no panic, every tensor inside the file and as large as its shape says, and
+// memory in proportion to the file. GGUF's is in internal/gguf.
+
+func FuzzSafetensors(f *testing.F) {
+	for _, json := range []string{
+		`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"__metadata__":{"format":"pt"}}`,
+		`{"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}} `,
+		`{"a":{"dtype":"F32","shape":[0,9],"data_offsets":[0,0]}}`,
+		`{}`,
+	} {
+		b := binary.LittleEndian.AppendUint64(nil, uint64(len(json)))
+		f.Add(append(append(b, json...), make([]byte, 9)...))
+		f.Add(append(append(b, json...), make([]byte, 8)...))
+		f.Add(append(b, json...))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := allocated()
+		entries, _, err := parseSafetensors(data, "fuzz")
+		checkAllocation(t, before, data)
+		if err == nil {
+			checkEntries(t, entries, data, safetensorsTypes)
+		}
+	})
+}
+
+func FuzzLlama2C(f *testing.F) {
+	header := func(h ...int32) (b []byte) {
+		for _, v := range h {
+			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		}
+		return b
+	}
+	// One head of 2 and a hidden size of 1: 5+…: the smallest files that are whole.
+	f.Add(append(header(2, 1, 1, 1, 1, 1, 1), make([]byte, 4*(2+2+16+2+6+2+2))...))
+	f.Add(append(header(2, 1, 2, 1, 1, -1, 1), make([]byte, 4*(2+2*(2+16+2+6)+2+2+2))...))
+	f.Add(header(8, 6, 2, 4, 2, 5, 3))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := allocated()
+		_, entries, err := parseLlama2C(data, "fuzz")
+		checkAllocation(t, before, data)
+		if err == nil {
+			checkEntries(t, entries, data, safetensorsTypes)
+		}
+	})
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"total_size":8},"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"a":"../x"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := allocated()
+		shards, err := parseIndex(data)
+		checkAllocation(t, before, data)
+		if err == nil && len(shards) == 0 {
+			t.Errorf("an index of no shards is accepted")
+		}
+		for file := range shards {
+			if filepath.Dir(filepath.Join("dir", file)) != "dir" {
+				t.Errorf("shard %q is outside the directory", file)
+			}
+		}
+	})
+}
+
+func checkEntries(t *testing.T, entries []*entry, data []byte, types map[string]int) {
+	t.Helper()
+	for _, e := range entries {
+		end := e.Offset + int64(len(e.Data))
+		if e.Offset < 0 || end > int64(len(data)) || !bytes.Equal(e.Data, data[e.Offset:end]) {
+			t.Errorf("tensor %q at byte %d, %d bytes: not a window on the file", e.Name, e.Offset, len(e.Data))
+		}
+		n := types[e.stored]
+		for _, d := range e.Shape {
+			n *= d
+		}
+		if n != len(e.Data) {
+			t.Errorf("tensor %q: %s %v takes %d bytes, has %d", e.Name, e.stored, e.Shape, n, len(e.Data))
+		}
+	}
+}
+
+func checkAllocation(t *testing.T, before uint64, data []byte) {
+	t.Helper()
+	if got := allocated() - before; got > uint64(1<<20+64*len(data)) {
+		t.Errorf("%d bytes allocated for a file of %d", got, len(data))
+	}
+}
+
+// allocated is the number of bytes that the program has allocated on the heap so far.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// The seeds above must reach the accepting end of the parsers, or the fuzzing looks at errors only.
+func TestFuzzSeedsParse(t *testing.T) {
+	whole := append([]byte{2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}, make([]byte, 4*(2+2+16+2+6+2+2))...)
+	if _, _, err := parseLlama2C(whole, "seed"); err != nil {
+		t.Error(err)
+	}
+	data, err := os.ReadFile("../../testdata/storyland/model.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := parseSafetensors(data, "seed"); err != nil {
+		t.Error(err)
+	}
+}
