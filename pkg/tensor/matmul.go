@@ -1,6 +1,11 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+
+	"forwardpass/pkg/tensor/internal/kernel"
+)
 
 // Product is one linear layer of a group that shares its input: Dst = x·Wᵀ + Bias.
 type Product struct {
@@ -30,40 +35,108 @@ func MatMuls(x *Tensor, ps ...Product) error {
 			return fmt.Errorf("tensor: matmul bias: want %d numbers, got %d", p.W.Rows, len(p.Bias))
 		}
 	}
-	row := make([]float32, in)
+	j := takeProducts()
+	defer j.release()
+	j.x, j.t, j.in = x.Data, t, in
+	j.ps = append(j.ps[:0], ps...)
 	for _, p := range ps {
-		y := p.Dst.Resize(t, p.W.Rows)
-		for o := range p.W.Rows {
-			if err := p.W.Row(row, o); err != nil {
-				return err
-			}
-			for i := range t {
-				y.Data[i*p.W.Rows+o] = Dot(x.Data[i*in:(i+1)*in], row)
-				if p.Bias != nil {
-					y.Data[i*p.W.Rows+o] += p.Bias[o]
-				}
-			}
+		p.Dst.Resize(t, p.W.Rows)
+	}
+	j.split()
+	Parallel(len(j.parts), j)
+	return nil
+}
+
+// products is the task of one MatMuls call: each part is some rows of one of the matrices.
+type products struct {
+	x     []float32 // [T, in]
+	t, in int
+	ps    []Product
+	parts []part
+}
+
+type part struct{ product, lo, hi int }
+
+// Weights are handed out in parts of at least minBytes when they stream through once, and of at most
+// maxRows when a block of x is used again for each of them.
+const (
+	minBytes = 32 << 10
+	maxRows  = 128
+	unit     = 32 // rows of one panel of the kernel
+)
+
+// split cuts the matrices into parts, four or more a worker so that none waits long for the last.
+func (j *products) split() {
+	rows := 0
+	for _, p := range j.ps {
+		rows += p.W.Rows
+	}
+	want := 4 * Workers()
+	j.parts = j.parts[:0]
+	for i, p := range j.ps {
+		step := max(1, rows/want)
+		if j.t > 8 {
+			step = min(step, maxRows)
+		} else if b := p.W.Type.Bytes(p.W.Cols); step*b < minBytes {
+			step = max(1, minBytes/max(b, 1))
+		}
+		step = (step + unit - 1) / unit * unit
+		for lo := 0; lo < p.W.Rows; lo += step {
+			j.parts = append(j.parts, part{i, lo, min(lo+step, p.W.Rows)})
 		}
 	}
-	return nil
+}
+
+// Run multiplies x by the rows of one part.
+func (j *products) Run(i int) {
+	at := j.parts[i]
+	p := &j.ps[at.product]
+	out, bytes := p.W.Rows, p.W.Type.Bytes(p.W.Cols)
+	if j.t == 0 {
+		return
+	}
+	y := p.Dst.Data[at.lo:]
+	kernel.MatMul(y, out, j.x, j.in, j.t, kernel.Type(p.W.Type), p.W.Data[at.lo*bytes:at.hi*bytes], at.hi-at.lo, j.in)
+	if p.Bias != nil {
+		for t := range j.t {
+			Add(y[t*out:t*out+at.hi-at.lo], p.Bias[at.lo:at.hi])
+		}
+	}
+}
+
+// Finished tasks are kept for the next call, so that a steady state allocates none.
+var productsPool struct {
+	sync.Mutex
+	free []*products
+}
+
+func takeProducts() *products {
+	productsPool.Lock()
+	defer productsPool.Unlock()
+	if n := len(productsPool.free); n > 0 {
+		j := productsPool.free[n-1]
+		productsPool.free = productsPool.free[:n-1]
+		return j
+	}
+	return &products{}
+}
+
+func (j *products) release() {
+	clear(j.ps) // no tensor is kept alive
+	j.x = nil
+	productsPool.Lock()
+	productsPool.free = append(productsPool.free, j)
+	productsPool.Unlock()
 }
 
 // MulNT computes C = A·Bᵀ on strided rows: a [m, k], b [n, k], c [m, n], with ld* numbers from row to row.
 // Attention's scores are one: queries against keys.
 func MulNT(c []float32, ldc int, a []float32, lda int, b []float32, ldb int, m, n, k int) {
-	for i := range m {
-		for j := range n {
-			c[i*ldc+j] = Dot(a[i*lda:i*lda+k], b[j*ldb:j*ldb+k])
-		}
-	}
+	kernel.MulNT(c, ldc, a, lda, b, ldb, m, n, k)
 }
 
 // MulNN computes C += A·B on strided rows: a [m, k], b [k, n], c [m, n].
 // Attention's output is one: weights times values.
 func MulNN(c []float32, ldc int, a []float32, lda int, b []float32, ldb int, m, n, k int) {
-	for i := range m {
-		for j := range k {
-			Axpy(c[i*ldc:i*ldc+n], a[i*lda+j], b[j*ldb:j*ldb+n])
-		}
-	}
+	kernel.MulNN(c, ldc, a, lda, b, ldb, m, n, k)
 }

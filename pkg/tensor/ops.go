@@ -1,23 +1,13 @@
 package tensor
 
-import "math"
+import (
+	"math"
+
+	"forwardpass/pkg/tensor/internal/kernel"
+)
 
 // Dot is the inner product of a and b over len(a) numbers; b must be at least as long.
-func Dot(a, b []float32) float32 {
-	b = b[:len(a)]
-	var s0, s1, s2, s3 float32
-	for len(a) >= 4 {
-		s0 += a[0] * b[0]
-		s1 += a[1] * b[1]
-		s2 += a[2] * b[2]
-		s3 += a[3] * b[3]
-		a, b = a[4:], b[4:]
-	}
-	for i := range a {
-		s0 += a[i] * b[i]
-	}
-	return s0 + s1 + s2 + s3
-}
+func Dot(a, b []float32) float32 { return kernel.Dot(a, b) }
 
 // Axpy adds a·x to y.
 func Axpy(y []float32, a float32, x []float32) {

@@ -76,8 +76,8 @@ func exact(x, w []float32) (sum, abs float64) {
 // closeTo fails if got is not within (k+4)·2⁻²⁴·Σ|xᵢwᵢ| of the exact sum: the bound that the package states,
 // with room for the rounding of the weight itself.
 func closeTo(t *testing.T, got float32, sum, abs float64, k int, what string, args ...int) {
-	t.Helper()
 	if d := math.Abs(float64(got) - sum); !(d <= float64(k+4)/(1<<24)*abs+1e-30) {
+		t.Helper()
 		t.Fatalf("%v %s at %v: got %g, want %g: off by %g, allowed %g", level, what, args, got, sum, d, float64(k+4)/(1<<24)*abs)
 	}
 }
