@@ -18,7 +18,7 @@ import copy
 import json
 import os
 
-os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.update(HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
 
 import numpy as np
 import safetensors
