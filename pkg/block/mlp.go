@@ -52,8 +52,6 @@ type Scratch struct {
 	inner          *Scratch
 	logits, scores tensor.Tensor
 	picks          []Pick
-	counts         []int
-	order          []int
 }
 
 // Forward returns the MLP of every row. x [T, C] → [T, C]

@@ -145,11 +145,11 @@ func (c *Cache) shrink(g *group, t *table, blocks int) {
 	}
 }
 
-// Append writes the keys and values of T new tokens of one layer after the tokens stored. Reserve comes before,
-// Advance after all layers.
+// Append writes one layer's keys and values of n new tokens, rows row … row+n-1 of k and v, after the tokens stored.
+// Reserve comes before, Advance after all layers.
 //
-// k [T, n_kv, KDim], v [T, n_kv, VDim] (nil where VDim is 0).
-func (c *Cache) Append(layer int, k, v *tensor.Tensor) error {
+// k [T, n_kv, KDim], v [T, n_kv, VDim] (nil where VDim is 0)
+func (c *Cache) Append(layer int, k, v *tensor.Tensor, row, n int) error {
 	d := c.pool.dims
 	if layer < 0 || layer >= d.Layers {
 		return fmt.Errorf("kvcache: layer %d of %d", layer, d.Layers)
@@ -157,11 +157,13 @@ func (c *Cache) Append(layer int, k, v *tensor.Tensor) error {
 	if err := tensor.CheckShape("kvcache: append: k", k, -1, d.KVHeads, d.KDim); err != nil {
 		return err
 	}
-	n := k.Shape[0]
 	if d.VDim > 0 {
-		if err := tensor.CheckShape("kvcache: append: v", v, n, d.KVHeads, d.VDim); err != nil {
+		if err := tensor.CheckShape("kvcache: append: v", v, k.Shape[0], d.KVHeads, d.VDim); err != nil {
 			return err
 		}
+	}
+	if row < 0 || n < 0 || row+n > k.Shape[0] {
+		return fmt.Errorf("kvcache: append of rows %d…%d of %d", row, row+n-1, k.Shape[0])
 	}
 	if c.n+n > c.reserved {
 		return fmt.Errorf("kvcache: append of %d tokens after %d: only %d reserved", n, c.n, c.reserved-c.n)
@@ -174,10 +176,10 @@ func (c *Cache) Append(layer int, k, v *tensor.Tensor) error {
 	size := c.pool.opts.BlockSize
 	for i := range n {
 		pos := c.n + i
-		kRow := k.Data[i*d.KVHeads*d.KDim : (i+1)*d.KVHeads*d.KDim] // [n_kv, KDim]
+		kRow := k.Data[(row+i)*d.KVHeads*d.KDim:][:d.KVHeads*d.KDim] // [n_kv, KDim]
 		var vRow []float32
 		if d.VDim > 0 {
-			vRow = v.Data[i*d.KVHeads*d.VDim : (i+1)*d.KVHeads*d.VDim] // [n_kv, VDim]
+			vRow = v.Data[(row+i)*d.KVHeads*d.VDim:][:d.KVHeads*d.VDim] // [n_kv, VDim]
 		}
 		h.write(int(c.tables[g].blocks[pos/size]), index, pos%size, kRow, vRow)
 	}
@@ -223,15 +225,8 @@ func (c *Cache) Truncate(n int) error {
 			return fmt.Errorf("kvcache: truncate to %d of %d tokens: the window of %d needs tokens before %d, which are gone", n, c.n, grp.window, d*size)
 		}
 	}
-	c.pool.mu.Lock()
-	defer c.pool.mu.Unlock()
-	for g := range c.tables {
-		c.shrink(c.pool.groups[g], &c.tables[g], (n+size-1)/size)
-	}
-	c.n, c.reserved = n, n
-	for l := range c.scratch {
-		c.scratch[l].valid = min(c.scratch[l].valid, n)
-	}
+	c.n = n
+	c.Unreserve()
 	return nil
 }
 
@@ -264,5 +259,19 @@ func (c *Cache) Free() {
 	c.n, c.reserved = 0, 0
 	for l := range c.scratch {
 		c.scratch[l] = dense{}
+	}
+}
+
+// Unreserve takes back a Reserve whose tokens were never counted by Advance.
+func (c *Cache) Unreserve() {
+	size := c.pool.opts.BlockSize
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	for g := range c.tables {
+		c.shrink(c.pool.groups[g], &c.tables[g], (c.n+size-1)/size)
+	}
+	c.reserved = c.n
+	for l := range c.scratch {
+		c.scratch[l].valid = min(c.scratch[l].valid, c.n)
 	}
 }

@@ -15,7 +15,8 @@ type host struct {
 	blocks int
 }
 
-func newHost(d Dims, blockSize int, t Type) (Storage, error) {
+// NewHost is a group's storage in the host's memory.
+func NewHost(d Dims, blockSize int, t Type) (Storage, error) {
 	return &host{dims: d, size: blockSize, typ: t}, nil
 }
 

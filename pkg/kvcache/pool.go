@@ -97,7 +97,7 @@ func NewPool(dims Dims, opts Options) (*Pool, error) {
 		opts.Slack = opts.BlockSize
 	}
 	if opts.NewStorage == nil {
-		opts.NewStorage = newHost
+		opts.NewStorage = NewHost
 	}
 	p := &Pool{dims: dims, opts: opts, layer: make([]place, dims.Layers)}
 	byWindow := map[int]int{}

@@ -1,6 +1,7 @@
 package rope
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -14,6 +15,7 @@ const (
 	Dynamic  Kind = "dynamic"  // NTK-aware base, growing with the length beyond MaxPositions (as transformers does it)
 	YaRN     Kind = "yarn"     // interpolation of slow pairs only, and an attention factor (Peng et al. 2023, arXiv:2309.00071)
 	Llama3   Kind = "llama3"   // interpolation by wavelength (Llama 3.1, arXiv:2407.21783, section 3.4.2 and reference code)
+	Factors  Kind = "factors"  // every pair's frequency divided by a factor of its own: how GGUF files carry llama3 (rope_freqs.weight)
 	LongRoPE Kind = "longrope" // searched factors for each pair, short and long (Ding et al. 2024, arXiv:2402.13753)
 )
 
@@ -29,7 +31,7 @@ type Scaling struct {
 	BetaFast, BetaSlow      float64   // yarn; 0: 32 and 1
 	MScale, MScaleAllDim    float64   // yarn (DeepSeek)
 	NoTruncate              bool      // yarn: don't round the range of pairs
-	ShortFactor, LongFactor []float64 // longrope, [Dim/2]
+	ShortFactor, LongFactor []float64 // longrope, [Dim/2]; factors uses ShortFactor
 }
 
 // frequencies returns the sets that don't depend on the exact length (two for LongRoPE: short and long),
@@ -75,6 +77,11 @@ func (s Scaling) frequencies(cfg Config) (sets [][]float64, factor float64, err 
 			return nil, 0, err
 		}
 		return [][]float64{s.yarn(base, cfg, float64(original))}, s.yarnFactor(), nil
+	case Factors:
+		if err := positive("factors", s.ShortFactor, len(base)); err != nil {
+			return nil, 0, err
+		}
+		return [][]float64{divide(base, s.ShortFactor)}, 1, nil
 	case LongRoPE:
 		return s.longRoPE(base, cfg, original)
 	}
@@ -163,18 +170,8 @@ func (s Scaling) yarnFactor() float64 {
 
 // longRoPE divides each pair's frequency by its searched factor: short ones up to the original length, long ones beyond.
 func (s Scaling) longRoPE(base []float64, cfg Config, original int) ([][]float64, float64, error) {
-	for _, f := range []struct {
-		name string
-		v    []float64
-	}{{"short_factor", s.ShortFactor}, {"long_factor", s.LongFactor}} {
-		if len(f.v) != len(base) {
-			return nil, 0, fmt.Errorf("rope: longrope needs a %s for each of %d pairs, got %d", f.name, len(base), len(f.v))
-		}
-		for i, x := range f.v {
-			if !(x > 0) {
-				return nil, 0, fmt.Errorf("rope: longrope %s %d must be positive, got %v", f.name, i, x)
-			}
-		}
+	if err := errors.Join(positive("longrope short_factor", s.ShortFactor, len(base)), positive("longrope long_factor", s.LongFactor, len(base))); err != nil {
+		return nil, 0, err
 	}
 	if original < 2 {
 		return nil, 0, fmt.Errorf("rope: longrope scaling needs the original number of positions")
@@ -190,9 +187,26 @@ func (s Scaling) longRoPE(base []float64, cfg Config, original int) ([][]float64
 			attention = math.Sqrt(1 + math.Log(factor)/math.Log(float64(original)))
 		}
 	}
-	short, long := make([]float64, len(base)), make([]float64, len(base))
-	for i, f := range base {
-		short[i], long[i] = f/s.ShortFactor[i], f/s.LongFactor[i]
+	return [][]float64{divide(base, s.ShortFactor), divide(base, s.LongFactor)}, attention, nil
+}
+
+// positive reports a list that is not n positive numbers.
+func positive(what string, v []float64, n int) error {
+	if len(v) != n {
+		return fmt.Errorf("rope: want a %s for each of %d pairs, got %d", what, n, len(v))
 	}
-	return [][]float64{short, long}, attention, nil
+	for i, x := range v {
+		if !(x > 0) {
+			return fmt.Errorf("rope: %s %d must be positive, got %v", what, i, x)
+		}
+	}
+	return nil
+}
+
+func divide(a, b []float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = a[i] / b[i]
+	}
+	return out
 }

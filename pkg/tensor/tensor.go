@@ -91,14 +91,14 @@ func (t *Tensor) View(shape ...int) (*Tensor, error) { return From(t.Data, shape
 // A negative dimension in want matches any length.
 func CheckShape(what string, t *Tensor, want ...int) error {
 	if t == nil {
-		return fmt.Errorf("%s: want %v, got no tensor", what, want)
+		return fmt.Errorf("%s: want %v, got no tensor", what, slices.Clone(want))
 	}
 	ok := len(t.Shape) == len(want)
 	for i := 0; ok && i < len(want); i++ {
 		ok = want[i] < 0 || t.Shape[i] == want[i]
 	}
 	if !ok {
-		return fmt.Errorf("%s: want %v, got %v", what, want, t.Shape)
+		return fmt.Errorf("%s: want %v, got %v", what, slices.Clone(want), t.Shape) // the clone keeps want off the heap
 	}
 	return nil
 }

@@ -1,0 +1,145 @@
+package lesson
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"forwardpass/pkg/checkpoint"
+	"forwardpass/pkg/model"
+	"forwardpass/pkg/tensor"
+)
+
+// Difference compares one tensor of a forward pass with PyTorch's.
+type Difference struct {
+	Stage     string
+	Shape     []int
+	Max, Mean float64 // largest and mean absolute difference
+	At        []int   // where the largest is
+	Want, Got float32 // the two numbers there
+}
+
+// Comparison is the table of all stages that a golden file has values for, in the order of the forward pass.
+type Comparison struct {
+	Case  string
+	Tol   float64
+	Rows  []Difference
+	First int // index of the first row over the tolerance, -1: none
+}
+
+// Compare runs a case of a golden file through the model and compares every stage with the values that PyTorch
+// computed: embeddings, each layer's attention weights, router logits and hidden states, final norm, logits.
+func Compare(m *model.Model, golden, name string, tol float64) (*Comparison, error) {
+	file, err := checkpoint.ReadSafetensors(golden)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	ids, err := file.Ints(name + "/ids")
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{Case: name, Tol: tol, First: -1}
+	var failed error
+	trace := &model.Trace{Weights: file.Has(name + "/attention.0"), See: func(stage string, layer int, t *tensor.Tensor) {
+		key, ok := goldenName(stage, layer)
+		if !ok || failed != nil || !file.Has(name+"/"+key) {
+			return
+		}
+		want, err := file.Floats(name+"/"+key, t.Shape...)
+		if err != nil {
+			failed = err
+			return
+		}
+		c.add(model.StageName(stage, layer), t, want)
+	}}
+	b := model.Batch{Seqs: []model.Sequence{{IDs: ids, Logits: model.All}}, Trace: trace}
+	if err := m.Forward(context.Background(), &b); err != nil {
+		return nil, err
+	}
+	if failed == nil && len(c.Rows) == 0 {
+		failed = fmt.Errorf("lesson: %s has no values for %q", golden, name)
+	}
+	return c, failed
+}
+
+// goldenName is the name of a stage in golden files.
+func goldenName(stage string, layer int) (string, bool) {
+	switch stage {
+	case model.StageEmbed:
+		return "hidden.0", true
+	case model.StageLayer:
+		return fmt.Sprintf("hidden.%d", layer+1), true
+	case model.StageWeights:
+		return fmt.Sprintf("attention.%d", layer), true
+	case model.StageRouter:
+		return fmt.Sprintf("router.%d", layer), true
+	case model.StageFinal:
+		return "final", true
+	case model.StageLogits:
+		return "logits", true
+	}
+	return "", false
+}
+
+func (c *Comparison) add(stage string, got, want *tensor.Tensor) {
+	d := Difference{Stage: stage, Shape: append([]int(nil), got.Shape...), Max: -1}
+	at := 0
+	var sum float64
+	for i, w := range want.Data {
+		diff := math.Abs(float64(got.Data[i]) - float64(w))
+		if math.IsNaN(diff) && math.IsNaN(float64(w)) == math.IsNaN(float64(got.Data[i])) {
+			diff = 0
+		} else if math.IsNaN(diff) {
+			diff = math.Inf(1)
+		}
+		sum += diff
+		if diff > d.Max {
+			d.Max, at = diff, i
+		}
+	}
+	d.Mean = sum / float64(len(want.Data))
+	d.Want, d.Got = want.Data[at], got.Data[at]
+	d.At = make([]int, len(got.Shape))
+	for i := len(d.At) - 1; i >= 0; i-- {
+		d.At[i] = at % got.Shape[i]
+		at /= got.Shape[i]
+	}
+	if d.Max > c.Tol && c.First < 0 {
+		c.First = len(c.Rows)
+	}
+	c.Rows = append(c.Rows, d)
+}
+
+// Err is nil when every stage is within the tolerance; else it names the first that isn't.
+func (c *Comparison) Err() error {
+	if c.First < 0 {
+		return nil
+	}
+	d := c.Rows[c.First]
+	return fmt.Errorf("%s: first stage that differs is %s: at %v want %g, got %g (difference %.2g, tolerance %.2g)", c.Case, d.Stage, d.At, d.Want, d.Got, d.Max, c.Tol)
+}
+
+// Max is the largest difference of all stages.
+func (c *Comparison) Max() float64 {
+	var m float64
+	for _, d := range c.Rows {
+		m = max(m, d.Max)
+	}
+	return m
+}
+
+// String is the table as text.
+func (c *Comparison) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%-28s %-16s %10s %10s\n", "stage", "shape", "largest", "mean")
+	for i, d := range c.Rows {
+		mark := ""
+		if i == c.First {
+			mark = fmt.Sprintf("  <- first over %.0e: at %v want %g, got %g", c.Tol, d.At, d.Want, d.Got)
+		}
+		fmt.Fprintf(&s, "%-28s %-16s %10.2e %10.2e%s\n", d.Stage, fmt.Sprint(d.Shape), d.Max, d.Mean, mark)
+	}
+	return s.String()
+}

@@ -1,0 +1,50 @@
+package model_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"forwardpass/pkg/lesson"
+	"forwardpass/pkg/model"
+)
+
+const testdata = "../../testdata"
+
+// golden lists the tiny checkpoints, one or more for each family.
+func golden(t testing.TB) []string {
+	files, err := filepath.Glob(testdata + "/golden/models/*.safetensors")
+	if err != nil || len(files) < 25 {
+		t.Fatalf("want at least 25 golden models, got %d (%v)", len(files), err)
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(f, ".safetensors")
+	}
+	return files
+}
+
+func open(t testing.TB, path string) *model.Model {
+	t.Helper()
+	m, err := model.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// TestFamilies compares every stage of every family with PyTorch.
+func TestFamilies(t *testing.T) {
+	for _, path := range golden(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			c, err := lesson.Compare(open(t, path), path+".safetensors", "prompt", 2e-5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("largest difference %.1e\n%s", c.Max(), c)
+			if err := c.Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
