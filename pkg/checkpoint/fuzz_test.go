@@ -34,17 +34,23 @@ func FuzzSafetensors(f *testing.F) {
 	})
 }
 
-func FuzzLlama2C(f *testing.F) {
-	header := func(h ...int32) (b []byte) {
-		for _, v := range h {
+// llama2cSeeds are whole files with heads of 2 and a hidden size of 1, the smallest that there are.
+func llama2cSeeds() [][]byte {
+	file := func(layers, vocab int32, floats int) (b []byte) {
+		for _, v := range []int32{2, 1, layers, 1, 1, vocab, 1} {
 			b = binary.LittleEndian.AppendUint32(b, uint32(v))
 		}
-		return b
+		return append(b, make([]byte, 4*floats)...)
 	}
-	// One head of 2 and a hidden size of 1: 5+…: the smallest files that are whole.
-	f.Add(append(header(2, 1, 1, 1, 1, 1, 1), make([]byte, 4*(2+2+16+2+6+2+2))...))
-	f.Add(append(header(2, 1, 2, 1, 1, -1, 1), make([]byte, 4*(2+2*(2+16+2+6)+2+2+2))...))
-	f.Add(header(8, 6, 2, 4, 2, 5, 3))
+	const layer = 2 + 4*2*2 + 2 + 3*2
+	return [][]byte{file(1, 1, 2+layer+2+2), file(2, -1, 2+2*layer+2+2+2)}
+}
+
+func FuzzLlama2C(f *testing.F) {
+	for _, s := range llama2cSeeds() {
+		f.Add(s)
+	}
+	f.Add([]byte{8, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := allocated()
 		_, entries, err := parseLlama2C(data, "fuzz")
@@ -106,9 +112,10 @@ func allocated() uint64 {
 
 // The seeds above must reach the accepting end of the parsers, or the fuzzing looks at errors only.
 func TestFuzzSeedsParse(t *testing.T) {
-	whole := append([]byte{2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}, make([]byte, 4*(2+2+16+2+6+2+2))...)
-	if _, _, err := parseLlama2C(whole, "seed"); err != nil {
-		t.Error(err)
+	for i, s := range llama2cSeeds() {
+		if _, _, err := parseLlama2C(s, "seed"); err != nil {
+			t.Errorf("seed %d: %v", i, err)
+		}
 	}
 	data, err := os.ReadFile("../../testdata/storyland/model.safetensors")
 	if err != nil {

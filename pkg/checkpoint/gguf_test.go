@@ -66,6 +66,64 @@ func TestGGUFTypes(t *testing.T) {
 	}
 }
 
+// Every quantised type means what the package gguf of llama.cpp's authors says, bit for bit. The raw
+// blocks go through a GGUF file, as a model's do. (testdata/reference/quants.py)
+func TestQuantsGolden(t *testing.T) {
+	golden, err := checkpoint.ReadSafetensors("../../testdata/golden/quants.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer golden.Close()
+	var ts []*checkpoint.Tensor
+	for typ := tensor.F32; typ.Valid(); typ++ {
+		raw, err := golden.Ints(typ.String() + "/raw")
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &checkpoint.Tensor{Name: typ.String(), Type: typ, Shape: golden.Shape(typ.String() + "/values")}
+		for _, b := range raw {
+			x.Data = append(x.Data, byte(b))
+		}
+		ts = append(ts, x)
+	}
+	path := filepath.Join(t.TempDir(), "x.gguf")
+	if err := checkpoint.WriteGGUF(path, nil, ts); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, path)
+	for _, x := range ts {
+		want, err := golden.Floats(x.Name + "/values")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Floats(x.Name, want.Shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Matrix(x.Name, want.Shape[0], want.Shape[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		distinct := map[float32]bool{}
+		row := make([]float32, want.Shape[1])
+		for r := range want.Shape[0] {
+			if err := m.Row(row, r); err != nil {
+				t.Fatal(err)
+			}
+			for i, w := range want.Row(r) {
+				if got.Row(r)[i] != w || row[i] != w {
+					t.Fatalf("%s: number [%d, %d] is %v (in its row %v), want %v", x.Name, r, i, got.Row(r)[i], row[i], w)
+				}
+				distinct[w] = true
+			}
+		}
+		t.Logf("%-5s %d numbers equal, %d distinct", x.Name, len(want.Data), len(distinct))
+	}
+	if left := golden.Unused(); len(left) > 0 {
+		t.Errorf("the golden file has more: %v", left)
+	}
+}
+
 // A file that llama.cpp could read and this package can't compute with opens; only the tensor is refused.
 func TestGGUFUnsupportedType(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.gguf")

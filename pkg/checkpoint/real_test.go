@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,47 +10,82 @@ import (
 	"forwardpass/pkg/checkpoint"
 )
 
-// models is the directory of real checkpoints, or the test is skipped.
-func models(t testing.TB) string {
+// smolLM2 is the path of a real checkpoint below the directory FORWARDPASS_MODELS; without that, the
+// test is skipped.
+func smolLM2(t testing.TB) string {
 	dir := os.Getenv("FORWARDPASS_MODELS")
 	if dir == "" {
 		t.Skip("FORWARDPASS_MODELS is not set")
 	}
-	return dir
+	return filepath.Join(dir, "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 }
 
 func TestSmolLM2(t *testing.T) {
-	path := filepath.Join(models(t), "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
-	start := time.Now()
-	c, err := checkpoint.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	t.Logf("opened in %v", time.Since(start))
-	t.Log(len(c.Names()), c.Meta["general.architecture"])
-	for k, v := range c.Meta {
-		switch v := v.(type) {
-		case []string:
-			t.Log(k, len(v))
-		case []int64:
-			t.Log(k, len(v))
-		default:
-			t.Log(k, v)
+	path := smolLM2(t)
+	fastest := time.Hour
+	for range 5 {
+		start := time.Now()
+		c, err := checkpoint.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fastest = min(fastest, time.Since(start))
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
+	t.Logf("opened in %v", fastest)
+	if fastest > 50*time.Millisecond {
+		t.Errorf("opening takes %v, want milliseconds: no weight may be read", fastest)
+	}
+
+	c := open(t, path)
+	for key, want := range map[string]any{
+		"general.architecture": "llama", "llama.block_count": int64(30), "llama.embedding_length": int64(576),
+		"llama.attention.head_count": int64(9), "llama.attention.head_count_kv": int64(3), "llama.rope.freq_base": 100000.0,
+		"tokenizer.ggml.add_bos_token": false,
+	} {
+		if c.Meta[key] != want {
+			t.Errorf("%s is %v, want %v", key, c.Meta[key], want)
+		}
+	}
+	if tokens, ok := c.Meta["tokenizer.ggml.tokens"].([]string); !ok || len(tokens) != 49152 || tokens[49151] == "" {
+		t.Errorf("want 49152 tokens, got %d", len(tokens))
+	}
 	types := map[string]int{}
-	for _, n := range c.Names() {
-		x, err := c.Tensor(n)
+	for _, name := range c.Names() {
+		x, err := c.Tensor(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		types[x.Type.String()]++
 	}
-	t.Log(types)
-	start = time.Now()
+	if want := map[string]int{"F32": 61, "Q4_1": 210, "Q8_0": 1}; !maps.Equal(types, want) {
+		t.Errorf("types %v, want %v", types, want)
+	}
+	if m, err := c.Matrix("blk.29.ffn_down.weight", 576, 1536); err != nil || m.Type.String() != "Q4_1" {
+		t.Errorf("blk.29.ffn_down.weight: %v", err)
+	}
+	start := time.Now()
 	if err := c.CheckFinite(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	t.Log(time.Since(start))
+	t.Logf("all weights read and found finite in %v", time.Since(start))
+}
+
+func BenchmarkOpenSmolLM2(b *testing.B) { benchmarkOpen(b, smolLM2(b)) }
+
+func BenchmarkOpenStoryland(b *testing.B) { benchmarkOpen(b, "../../testdata/storyland") }
+
+func benchmarkOpen(b *testing.B, path string) {
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := checkpoint.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
