@@ -37,9 +37,10 @@ func parseLlama2C(data []byte, file string) (map[string]any, []*entry, error) {
 	if len(data) < llama2cHeader {
 		return nil, nil, fmt.Errorf("at byte 0: want 7 integers of 4 bytes, the file has %d bytes", len(data))
 	}
-	if magic := string(data[:4]); magic == "24ka" { // 0x616b3432
+	switch string(data[:4]) { // as a dim, each of these would be tens of millions
+	case "24ka": // 0x616b3432
 		return nil, nil, fmt.Errorf("at byte 0: a versioned export of llama2.c; want the legacy format that run.c reads (--version 0)")
-	} else if magic[:2] == "PK" || magic[0] == 0x80 {
+	case "PK\x03\x04", "\x80\x02\x8a\x0a": // torch.save, now and before
 		return nil, nil, fmt.Errorf("at byte 0: a PyTorch pickle, which runs code when it is read; save the model as safetensors")
 	}
 	var h [7]int

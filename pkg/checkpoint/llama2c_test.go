@@ -105,6 +105,7 @@ func TestLlama2CRefuses(t *testing.T) {
 		{"layers beyond the file", llama2c(with(2, math.MaxInt32), size), []string{"at byte 8", "2147483647 layers"}},
 		{"vocabulary beyond the file", llama2c(with(5, math.MaxInt32), size), []string{`tensor "token_embd.weight" at byte 28`}},
 		{"versioned", append([]byte("24ka"), make([]byte, 300)...), []string{"versioned export", "legacy"}},
+		{"pickle", append([]byte("\x80\x02\x8a\x0a"), make([]byte, 300)...), []string{"pickle", "safetensors"}},
 		{"zip of a pickle", append([]byte("PK\x03\x04"), make([]byte, 300)...), []string{"pickle", "safetensors"}},
 	}
 	for _, tt := range tests {
