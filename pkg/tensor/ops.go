@@ -10,46 +10,22 @@ import (
 func Dot(a, b []float32) float32 { return kernel.Dot(a, b) }
 
 // Axpy adds a·x to y.
-func Axpy(y []float32, a float32, x []float32) {
-	x = x[:len(y)]
-	for i := range y {
-		y[i] += a * x[i]
-	}
-}
+func Axpy(y []float32, a float32, x []float32) { kernel.Axpy(y, a, x) }
 
 // Add adds x to y in place.
-func Add(y, x []float32) {
-	x = x[:len(y)]
-	for i := range y {
-		y[i] += x[i]
-	}
-}
+func Add(y, x []float32) { kernel.Add(y, x) }
+
+// Mul multiplies y by x element by element, in place.
+func Mul(y, x []float32) { kernel.Mul(y, x) }
 
 // Scale multiplies x by a in place.
-func Scale(x []float32, a float32) {
-	for i := range x {
-		x[i] *= a
-	}
-}
+func Scale(x []float32, a float32) { kernel.Scale(x, a) }
 
 // Max is the largest number of x, -Inf for none.
-func Max(x []float32) float32 {
-	m := float32(math.Inf(-1))
-	for _, v := range x {
-		m = max(m, v)
-	}
-	return m
-}
+func Max(x []float32) float32 { return kernel.Max(x) }
 
 // ExpSum replaces each x[i] by exp(x[i]-shift) and returns the sum: the numerator and denominator of softmax.
-func ExpSum(x []float32, shift float32) float32 {
-	var sum float64
-	for i, v := range x {
-		x[i] = float32(math.Exp(float64(v - shift)))
-		sum += float64(x[i])
-	}
-	return float32(sum)
-}
+func ExpSum(x []float32, shift float32) float32 { return kernel.ExpSum(x, shift) }
 
 // Softmax turns scores into weights that sum to 1, in place. The maximum is subtracted first, so that
 // exp never overflows; a row of -Inf only becomes zeros.
@@ -63,11 +39,7 @@ func Softmax(x []float32) {
 }
 
 // SiLU replaces x by x·sigmoid(x) = x/(1+e⁻ˣ) (Elfwing et al. 2017).
-func SiLU(x []float32) {
-	for i, v := range x {
-		x[i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
-	}
-}
+func SiLU(x []float32) { kernel.SiLU(x) }
 
 // GELU replaces x by x·Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016).
 func GELU(x []float32) {
@@ -77,24 +49,11 @@ func GELU(x []float32) {
 }
 
 // GELUTanh is GELU by its tanh approximation, 0.5x(1+tanh(√(2/π)(x+0.044715x³))), as GPT-2 and Gemma use it.
-func GELUTanh(x []float32) {
-	for i, v := range x {
-		f := float64(v)
-		x[i] = float32(0.5 * f * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(f+0.044715*f*f*f))))
-	}
-}
+func GELUTanh(x []float32) { kernel.GELUTanh(x) }
 
 // Tanh replaces x by tanh(x).
 func Tanh(x []float32) {
 	for i, v := range x {
 		x[i] = float32(math.Tanh(float64(v)))
-	}
-}
-
-// Mul multiplies y by x element by element, in place.
-func Mul(y, x []float32) {
-	x = x[:len(y)]
-	for i := range y {
-		y[i] *= x[i]
 	}
 }

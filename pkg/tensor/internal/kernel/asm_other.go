@@ -20,3 +20,12 @@ func dequantASM(dst []float32, t Type, src []byte) int { return 0 }
 
 // Pause does nothing here.
 func Pause() {}
+
+func vecAdd(y, x []float32)                        {}
+func vecMul(y, x []float32)                        {}
+func vecAxpy(y []float32, a float32, x []float32)  {}
+func vecScale(x []float32, a float32)              {}
+func vecMax(x []float32) float32                   { return 0 }
+func vecExpSum(x []float32, shift float32) float32 { return 0 }
+func vecSiLU(x []float32)                          {}
+func vecGELUTanh(x []float32)                      {}

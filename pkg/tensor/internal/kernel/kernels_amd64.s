@@ -1945,6 +1945,684 @@ dotQ80AVX2_sum:
 	VZEROUPPER
 	RET
 
+// func addAVX2(y *float32, x *float32, n int, mask *uint32)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SUBQ $0x00000008, DX
+	JLT  addAVX2_tail
+
+addAVX2_loop:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000008, DX
+	JGE     addAVX2_loop
+
+addAVX2_tail:
+	ADDQ       $0x00000008, DX
+	JZ         addAVX2_end
+	MOVQ       mask+24(FP), DX
+	VMOVDQU    (DX), Y15
+	VMASKMOVPS (AX), Y15, Y0
+	VMASKMOVPS (CX), Y15, Y1
+	VADDPS     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y15, (AX)
+
+addAVX2_end:
+	VZEROUPPER
+	RET
+
+// func mulAVX2(y *float32, x *float32, n int, mask *uint32)
+// Requires: AVX
+TEXT ·mulAVX2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SUBQ $0x00000008, DX
+	JLT  mulAVX2_tail
+
+mulAVX2_loop:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000008, DX
+	JGE     mulAVX2_loop
+
+mulAVX2_tail:
+	ADDQ       $0x00000008, DX
+	JZ         mulAVX2_end
+	MOVQ       mask+24(FP), DX
+	VMOVDQU    (DX), Y15
+	VMASKMOVPS (AX), Y15, Y0
+	VMASKMOVPS (CX), Y15, Y1
+	VMULPS     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y15, (AX)
+
+mulAVX2_end:
+	VZEROUPPER
+	RET
+
+// func axpyAVX2(y *float32, x *float32, n int, mask *uint32, a float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        a+32(FP), X11
+	VBROADCASTSS X11, Y11
+	SUBQ         $0x00000008, DX
+	JLT          axpyAVX2_tail
+
+axpyAVX2_loop:
+	VMOVUPS     (AX), Y0
+	VMOVUPS     (CX), Y1
+	VFMADD231PS Y1, Y11, Y0
+	VMOVUPS     Y0, (AX)
+	ADDQ        $0x00000020, AX
+	ADDQ        $0x00000020, CX
+	SUBQ        $0x00000008, DX
+	JGE         axpyAVX2_loop
+
+axpyAVX2_tail:
+	ADDQ        $0x00000008, DX
+	JZ          axpyAVX2_end
+	MOVQ        mask+24(FP), DX
+	VMOVDQU     (DX), Y15
+	VMASKMOVPS  (AX), Y15, Y0
+	VMASKMOVPS  (CX), Y15, Y1
+	VFMADD231PS Y1, Y11, Y0
+	VMASKMOVPS  Y0, Y15, (AX)
+
+axpyAVX2_end:
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(x *float32, n int, mask *uint32, a float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVSS        a+24(FP), X11
+	VBROADCASTSS X11, Y11
+	SUBQ         $0x00000008, CX
+	JLT          scaleAVX2_tail
+
+scaleAVX2_loop:
+	VMOVUPS (AX), Y0
+	VMULPS  Y11, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     scaleAVX2_loop
+
+scaleAVX2_tail:
+	ADDQ       $0x00000008, CX
+	JZ         scaleAVX2_end
+	MOVQ       mask+16(FP), CX
+	VMOVDQU    (CX), Y15
+	VMASKMOVPS (AX), Y15, Y0
+	VMULPS     Y11, Y0, Y0
+	VMASKMOVPS Y0, Y15, (AX)
+
+scaleAVX2_end:
+	VZEROUPPER
+	RET
+
+// func expSumAVX2(x *float32, n int, mask *uint32, shift float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VMOVUPS      low2<>+0(SB), Y12
+	VMOVUPS      high2<>+0(SB), Y13
+	MOVSS        shift+24(FP), X11
+	VBROADCASTSS X11, Y11
+	VXORPS       Y10, Y10, Y10
+	SUBQ         $0x00000008, CX
+	JLT          expSumAVX2_tail
+
+expSumAVX2_loop:
+	VMOVUPS      (AX), Y0
+	VSUBPS       Y11, Y0, Y0
+	VCMPPS       $0x05, Y12, Y0, Y3
+	VMAXPS       Y0, Y12, Y0
+	VMINPS       Y0, Y13, Y0
+	VMULPS       log2e<>+0(SB), Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VFNMADD231PS ln2high<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2low<>+0(SB), Y1, Y0
+	VMOVUPS      exp5<>+0(SB), Y2
+	VFMADD213PS  exp4<>+0(SB), Y0, Y2
+	VFMADD213PS  exp3<>+0(SB), Y0, Y2
+	VFMADD213PS  exp2<>+0(SB), Y0, Y2
+	VFMADD213PS  exp1<>+0(SB), Y0, Y2
+	VFMADD213PS  exp0<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       exponent<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VANDPS       Y3, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       Y0, Y10, Y10
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          expSumAVX2_loop
+
+expSumAVX2_tail:
+	ADDQ         $0x00000008, CX
+	JZ           expSumAVX2_end
+	MOVQ         mask+16(FP), CX
+	VMOVDQU      (CX), Y15
+	VMASKMOVPS   (AX), Y15, Y0
+	VSUBPS       Y11, Y0, Y0
+	VCMPPS       $0x05, Y12, Y0, Y3
+	VMAXPS       Y0, Y12, Y0
+	VMINPS       Y0, Y13, Y0
+	VMULPS       log2e<>+0(SB), Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VFNMADD231PS ln2high<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2low<>+0(SB), Y1, Y0
+	VMOVUPS      exp5<>+0(SB), Y2
+	VFMADD213PS  exp4<>+0(SB), Y0, Y2
+	VFMADD213PS  exp3<>+0(SB), Y0, Y2
+	VFMADD213PS  exp2<>+0(SB), Y0, Y2
+	VFMADD213PS  exp1<>+0(SB), Y0, Y2
+	VFMADD213PS  exp0<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       exponent<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VANDPS       Y3, Y0, Y0
+	VMASKMOVPS   Y0, Y15, (AX)
+	VANDPS       Y15, Y0, Y0
+	VADDPS       Y0, Y10, Y10
+
+expSumAVX2_end:
+	VEXTRACTF128 $0x01, Y10, X0
+	VADDPS       X0, X10, X10
+	VPERMILPS    $0x4e, X10, X0
+	VADDPS       X0, X10, X10
+	VPERMILPS    $0xb1, X10, X0
+	VADDPS       X0, X10, X10
+	MOVSS        X10, ret+32(FP)
+	VZEROUPPER
+	RET
+
+DATA low2<>+0(SB)/4, $0xc2ae999a
+DATA low2<>+4(SB)/4, $0xc2ae999a
+DATA low2<>+8(SB)/4, $0xc2ae999a
+DATA low2<>+12(SB)/4, $0xc2ae999a
+DATA low2<>+16(SB)/4, $0xc2ae999a
+DATA low2<>+20(SB)/4, $0xc2ae999a
+DATA low2<>+24(SB)/4, $0xc2ae999a
+DATA low2<>+28(SB)/4, $0xc2ae999a
+DATA low2<>+32(SB)/4, $0xc2ae999a
+DATA low2<>+36(SB)/4, $0xc2ae999a
+DATA low2<>+40(SB)/4, $0xc2ae999a
+DATA low2<>+44(SB)/4, $0xc2ae999a
+DATA low2<>+48(SB)/4, $0xc2ae999a
+DATA low2<>+52(SB)/4, $0xc2ae999a
+DATA low2<>+56(SB)/4, $0xc2ae999a
+DATA low2<>+60(SB)/4, $0xc2ae999a
+GLOBL low2<>(SB), RODATA|NOPTR, $64
+
+DATA high2<>+0(SB)/4, $0x42b00a3d
+DATA high2<>+4(SB)/4, $0x42b00a3d
+DATA high2<>+8(SB)/4, $0x42b00a3d
+DATA high2<>+12(SB)/4, $0x42b00a3d
+DATA high2<>+16(SB)/4, $0x42b00a3d
+DATA high2<>+20(SB)/4, $0x42b00a3d
+DATA high2<>+24(SB)/4, $0x42b00a3d
+DATA high2<>+28(SB)/4, $0x42b00a3d
+DATA high2<>+32(SB)/4, $0x42b00a3d
+DATA high2<>+36(SB)/4, $0x42b00a3d
+DATA high2<>+40(SB)/4, $0x42b00a3d
+DATA high2<>+44(SB)/4, $0x42b00a3d
+DATA high2<>+48(SB)/4, $0x42b00a3d
+DATA high2<>+52(SB)/4, $0x42b00a3d
+DATA high2<>+56(SB)/4, $0x42b00a3d
+DATA high2<>+60(SB)/4, $0x42b00a3d
+GLOBL high2<>(SB), RODATA|NOPTR, $64
+
+DATA log2e<>+0(SB)/4, $0x3fb8aa3b
+DATA log2e<>+4(SB)/4, $0x3fb8aa3b
+DATA log2e<>+8(SB)/4, $0x3fb8aa3b
+DATA log2e<>+12(SB)/4, $0x3fb8aa3b
+DATA log2e<>+16(SB)/4, $0x3fb8aa3b
+DATA log2e<>+20(SB)/4, $0x3fb8aa3b
+DATA log2e<>+24(SB)/4, $0x3fb8aa3b
+DATA log2e<>+28(SB)/4, $0x3fb8aa3b
+DATA log2e<>+32(SB)/4, $0x3fb8aa3b
+DATA log2e<>+36(SB)/4, $0x3fb8aa3b
+DATA log2e<>+40(SB)/4, $0x3fb8aa3b
+DATA log2e<>+44(SB)/4, $0x3fb8aa3b
+DATA log2e<>+48(SB)/4, $0x3fb8aa3b
+DATA log2e<>+52(SB)/4, $0x3fb8aa3b
+DATA log2e<>+56(SB)/4, $0x3fb8aa3b
+DATA log2e<>+60(SB)/4, $0x3fb8aa3b
+GLOBL log2e<>(SB), RODATA|NOPTR, $64
+
+DATA ln2high<>+0(SB)/4, $0x3f318000
+DATA ln2high<>+4(SB)/4, $0x3f318000
+DATA ln2high<>+8(SB)/4, $0x3f318000
+DATA ln2high<>+12(SB)/4, $0x3f318000
+DATA ln2high<>+16(SB)/4, $0x3f318000
+DATA ln2high<>+20(SB)/4, $0x3f318000
+DATA ln2high<>+24(SB)/4, $0x3f318000
+DATA ln2high<>+28(SB)/4, $0x3f318000
+DATA ln2high<>+32(SB)/4, $0x3f318000
+DATA ln2high<>+36(SB)/4, $0x3f318000
+DATA ln2high<>+40(SB)/4, $0x3f318000
+DATA ln2high<>+44(SB)/4, $0x3f318000
+DATA ln2high<>+48(SB)/4, $0x3f318000
+DATA ln2high<>+52(SB)/4, $0x3f318000
+DATA ln2high<>+56(SB)/4, $0x3f318000
+DATA ln2high<>+60(SB)/4, $0x3f318000
+GLOBL ln2high<>(SB), RODATA|NOPTR, $64
+
+DATA ln2low<>+0(SB)/4, $0xb95e8083
+DATA ln2low<>+4(SB)/4, $0xb95e8083
+DATA ln2low<>+8(SB)/4, $0xb95e8083
+DATA ln2low<>+12(SB)/4, $0xb95e8083
+DATA ln2low<>+16(SB)/4, $0xb95e8083
+DATA ln2low<>+20(SB)/4, $0xb95e8083
+DATA ln2low<>+24(SB)/4, $0xb95e8083
+DATA ln2low<>+28(SB)/4, $0xb95e8083
+DATA ln2low<>+32(SB)/4, $0xb95e8083
+DATA ln2low<>+36(SB)/4, $0xb95e8083
+DATA ln2low<>+40(SB)/4, $0xb95e8083
+DATA ln2low<>+44(SB)/4, $0xb95e8083
+DATA ln2low<>+48(SB)/4, $0xb95e8083
+DATA ln2low<>+52(SB)/4, $0xb95e8083
+DATA ln2low<>+56(SB)/4, $0xb95e8083
+DATA ln2low<>+60(SB)/4, $0xb95e8083
+GLOBL ln2low<>(SB), RODATA|NOPTR, $64
+
+DATA exp5<>+0(SB)/4, $0x39506967
+DATA exp5<>+4(SB)/4, $0x39506967
+DATA exp5<>+8(SB)/4, $0x39506967
+DATA exp5<>+12(SB)/4, $0x39506967
+DATA exp5<>+16(SB)/4, $0x39506967
+DATA exp5<>+20(SB)/4, $0x39506967
+DATA exp5<>+24(SB)/4, $0x39506967
+DATA exp5<>+28(SB)/4, $0x39506967
+DATA exp5<>+32(SB)/4, $0x39506967
+DATA exp5<>+36(SB)/4, $0x39506967
+DATA exp5<>+40(SB)/4, $0x39506967
+DATA exp5<>+44(SB)/4, $0x39506967
+DATA exp5<>+48(SB)/4, $0x39506967
+DATA exp5<>+52(SB)/4, $0x39506967
+DATA exp5<>+56(SB)/4, $0x39506967
+DATA exp5<>+60(SB)/4, $0x39506967
+GLOBL exp5<>(SB), RODATA|NOPTR, $64
+
+DATA exp4<>+0(SB)/4, $0x3ab743ce
+DATA exp4<>+4(SB)/4, $0x3ab743ce
+DATA exp4<>+8(SB)/4, $0x3ab743ce
+DATA exp4<>+12(SB)/4, $0x3ab743ce
+DATA exp4<>+16(SB)/4, $0x3ab743ce
+DATA exp4<>+20(SB)/4, $0x3ab743ce
+DATA exp4<>+24(SB)/4, $0x3ab743ce
+DATA exp4<>+28(SB)/4, $0x3ab743ce
+DATA exp4<>+32(SB)/4, $0x3ab743ce
+DATA exp4<>+36(SB)/4, $0x3ab743ce
+DATA exp4<>+40(SB)/4, $0x3ab743ce
+DATA exp4<>+44(SB)/4, $0x3ab743ce
+DATA exp4<>+48(SB)/4, $0x3ab743ce
+DATA exp4<>+52(SB)/4, $0x3ab743ce
+DATA exp4<>+56(SB)/4, $0x3ab743ce
+DATA exp4<>+60(SB)/4, $0x3ab743ce
+GLOBL exp4<>(SB), RODATA|NOPTR, $64
+
+DATA exp3<>+0(SB)/4, $0x3c088908
+DATA exp3<>+4(SB)/4, $0x3c088908
+DATA exp3<>+8(SB)/4, $0x3c088908
+DATA exp3<>+12(SB)/4, $0x3c088908
+DATA exp3<>+16(SB)/4, $0x3c088908
+DATA exp3<>+20(SB)/4, $0x3c088908
+DATA exp3<>+24(SB)/4, $0x3c088908
+DATA exp3<>+28(SB)/4, $0x3c088908
+DATA exp3<>+32(SB)/4, $0x3c088908
+DATA exp3<>+36(SB)/4, $0x3c088908
+DATA exp3<>+40(SB)/4, $0x3c088908
+DATA exp3<>+44(SB)/4, $0x3c088908
+DATA exp3<>+48(SB)/4, $0x3c088908
+DATA exp3<>+52(SB)/4, $0x3c088908
+DATA exp3<>+56(SB)/4, $0x3c088908
+DATA exp3<>+60(SB)/4, $0x3c088908
+GLOBL exp3<>(SB), RODATA|NOPTR, $64
+
+DATA exp2<>+0(SB)/4, $0x3d2aa9c1
+DATA exp2<>+4(SB)/4, $0x3d2aa9c1
+DATA exp2<>+8(SB)/4, $0x3d2aa9c1
+DATA exp2<>+12(SB)/4, $0x3d2aa9c1
+DATA exp2<>+16(SB)/4, $0x3d2aa9c1
+DATA exp2<>+20(SB)/4, $0x3d2aa9c1
+DATA exp2<>+24(SB)/4, $0x3d2aa9c1
+DATA exp2<>+28(SB)/4, $0x3d2aa9c1
+DATA exp2<>+32(SB)/4, $0x3d2aa9c1
+DATA exp2<>+36(SB)/4, $0x3d2aa9c1
+DATA exp2<>+40(SB)/4, $0x3d2aa9c1
+DATA exp2<>+44(SB)/4, $0x3d2aa9c1
+DATA exp2<>+48(SB)/4, $0x3d2aa9c1
+DATA exp2<>+52(SB)/4, $0x3d2aa9c1
+DATA exp2<>+56(SB)/4, $0x3d2aa9c1
+DATA exp2<>+60(SB)/4, $0x3d2aa9c1
+GLOBL exp2<>(SB), RODATA|NOPTR, $64
+
+DATA exp1<>+0(SB)/4, $0x3e2aaaaa
+DATA exp1<>+4(SB)/4, $0x3e2aaaaa
+DATA exp1<>+8(SB)/4, $0x3e2aaaaa
+DATA exp1<>+12(SB)/4, $0x3e2aaaaa
+DATA exp1<>+16(SB)/4, $0x3e2aaaaa
+DATA exp1<>+20(SB)/4, $0x3e2aaaaa
+DATA exp1<>+24(SB)/4, $0x3e2aaaaa
+DATA exp1<>+28(SB)/4, $0x3e2aaaaa
+DATA exp1<>+32(SB)/4, $0x3e2aaaaa
+DATA exp1<>+36(SB)/4, $0x3e2aaaaa
+DATA exp1<>+40(SB)/4, $0x3e2aaaaa
+DATA exp1<>+44(SB)/4, $0x3e2aaaaa
+DATA exp1<>+48(SB)/4, $0x3e2aaaaa
+DATA exp1<>+52(SB)/4, $0x3e2aaaaa
+DATA exp1<>+56(SB)/4, $0x3e2aaaaa
+DATA exp1<>+60(SB)/4, $0x3e2aaaaa
+GLOBL exp1<>(SB), RODATA|NOPTR, $64
+
+DATA exp0<>+0(SB)/4, $0x3f000000
+DATA exp0<>+4(SB)/4, $0x3f000000
+DATA exp0<>+8(SB)/4, $0x3f000000
+DATA exp0<>+12(SB)/4, $0x3f000000
+DATA exp0<>+16(SB)/4, $0x3f000000
+DATA exp0<>+20(SB)/4, $0x3f000000
+DATA exp0<>+24(SB)/4, $0x3f000000
+DATA exp0<>+28(SB)/4, $0x3f000000
+DATA exp0<>+32(SB)/4, $0x3f000000
+DATA exp0<>+36(SB)/4, $0x3f000000
+DATA exp0<>+40(SB)/4, $0x3f000000
+DATA exp0<>+44(SB)/4, $0x3f000000
+DATA exp0<>+48(SB)/4, $0x3f000000
+DATA exp0<>+52(SB)/4, $0x3f000000
+DATA exp0<>+56(SB)/4, $0x3f000000
+DATA exp0<>+60(SB)/4, $0x3f000000
+GLOBL exp0<>(SB), RODATA|NOPTR, $64
+
+DATA one<>+0(SB)/4, $0x3f800000
+DATA one<>+4(SB)/4, $0x3f800000
+DATA one<>+8(SB)/4, $0x3f800000
+DATA one<>+12(SB)/4, $0x3f800000
+DATA one<>+16(SB)/4, $0x3f800000
+DATA one<>+20(SB)/4, $0x3f800000
+DATA one<>+24(SB)/4, $0x3f800000
+DATA one<>+28(SB)/4, $0x3f800000
+DATA one<>+32(SB)/4, $0x3f800000
+DATA one<>+36(SB)/4, $0x3f800000
+DATA one<>+40(SB)/4, $0x3f800000
+DATA one<>+44(SB)/4, $0x3f800000
+DATA one<>+48(SB)/4, $0x3f800000
+DATA one<>+52(SB)/4, $0x3f800000
+DATA one<>+56(SB)/4, $0x3f800000
+DATA one<>+60(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $64
+
+DATA exponent<>+0(SB)/4, $0x0000007f
+DATA exponent<>+4(SB)/4, $0x0000007f
+DATA exponent<>+8(SB)/4, $0x0000007f
+DATA exponent<>+12(SB)/4, $0x0000007f
+DATA exponent<>+16(SB)/4, $0x0000007f
+DATA exponent<>+20(SB)/4, $0x0000007f
+DATA exponent<>+24(SB)/4, $0x0000007f
+DATA exponent<>+28(SB)/4, $0x0000007f
+GLOBL exponent<>(SB), RODATA|NOPTR, $32
+
+// func maxAVX2(x *float32, n int, mask *uint32) float32
+// Requires: AVX, SSE
+TEXT ·maxAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         x+0(FP), DX
+	VBROADCASTSS (DX), Y10
+	SUBQ         $0x00000008, CX
+	JLT          maxAVX2_tail
+
+maxAVX2_loop:
+	VMAXPS (AX), Y10, Y10
+	ADDQ   $0x00000020, AX
+	SUBQ   $0x00000008, CX
+	JGE    maxAVX2_loop
+
+maxAVX2_tail:
+	ADDQ       $0x00000008, CX
+	JZ         maxAVX2_end
+	MOVQ       mask+16(FP), CX
+	VMOVDQU    (CX), Y15
+	VMASKMOVPS (AX), Y15, Y0
+	VBLENDVPS  Y15, Y0, Y10, Y0
+	VMAXPS     Y0, Y10, Y10
+
+maxAVX2_end:
+	VEXTRACTF128 $0x01, Y10, X0
+	VMAXPS       X0, X10, X10
+	VPERMILPS    $0x4e, X10, X0
+	VMAXPS       X0, X10, X10
+	VPERMILPS    $0xb1, X10, X0
+	VMAXPS       X0, X10, X10
+	MOVSS        X10, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func siluAVX2(x *float32, n int, mask *uint32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·siluAVX2(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS low2<>+0(SB), Y12
+	VMOVUPS high2<>+0(SB), Y13
+	SUBQ    $0x00000008, CX
+	JLT     siluAVX2_tail
+
+siluAVX2_loop:
+	VMOVUPS      (AX), Y5
+	VXORPS       Y0, Y0, Y0
+	VSUBPS       Y5, Y0, Y0
+	VCMPPS       $0x05, Y12, Y0, Y3
+	VMAXPS       Y0, Y12, Y0
+	VMINPS       Y0, Y13, Y0
+	VMULPS       log2e<>+0(SB), Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VFNMADD231PS ln2high<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2low<>+0(SB), Y1, Y0
+	VMOVUPS      exp5<>+0(SB), Y2
+	VFMADD213PS  exp4<>+0(SB), Y0, Y2
+	VFMADD213PS  exp3<>+0(SB), Y0, Y2
+	VFMADD213PS  exp2<>+0(SB), Y0, Y2
+	VFMADD213PS  exp1<>+0(SB), Y0, Y2
+	VFMADD213PS  exp0<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       exponent<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VANDPS       Y3, Y0, Y0
+	VADDPS       one<>+0(SB), Y0, Y0
+	VDIVPS       Y0, Y5, Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          siluAVX2_loop
+
+siluAVX2_tail:
+	ADDQ         $0x00000008, CX
+	JZ           siluAVX2_end
+	MOVQ         mask+16(FP), CX
+	VMOVDQU      (CX), Y15
+	VMASKMOVPS   (AX), Y15, Y5
+	VXORPS       Y0, Y0, Y0
+	VSUBPS       Y5, Y0, Y0
+	VCMPPS       $0x05, Y12, Y0, Y3
+	VMAXPS       Y0, Y12, Y0
+	VMINPS       Y0, Y13, Y0
+	VMULPS       log2e<>+0(SB), Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VFNMADD231PS ln2high<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2low<>+0(SB), Y1, Y0
+	VMOVUPS      exp5<>+0(SB), Y2
+	VFMADD213PS  exp4<>+0(SB), Y0, Y2
+	VFMADD213PS  exp3<>+0(SB), Y0, Y2
+	VFMADD213PS  exp2<>+0(SB), Y0, Y2
+	VFMADD213PS  exp1<>+0(SB), Y0, Y2
+	VFMADD213PS  exp0<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       exponent<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VANDPS       Y3, Y0, Y0
+	VADDPS       one<>+0(SB), Y0, Y0
+	VDIVPS       Y0, Y5, Y0
+	VMASKMOVPS   Y0, Y15, (AX)
+
+siluAVX2_end:
+	VZEROUPPER
+	RET
+
+// func geluTanhAVX2(x *float32, n int, mask *uint32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluTanhAVX2(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS low2<>+0(SB), Y12
+	VMOVUPS high2<>+0(SB), Y13
+	SUBQ    $0x00000008, CX
+	JLT     geluTanhAVX2_tail
+
+geluTanhAVX2_loop:
+	VMOVUPS      (AX), Y5
+	VMULPS       Y5, Y5, Y0
+	VMULPS       gelu3<>+0(SB), Y0, Y0
+	VADDPS       gelu1<>+0(SB), Y0, Y0
+	VMULPS       Y5, Y0, Y0
+	VCMPPS       $0x05, Y12, Y0, Y3
+	VMAXPS       Y0, Y12, Y0
+	VMINPS       Y0, Y13, Y0
+	VMULPS       log2e<>+0(SB), Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VFNMADD231PS ln2high<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2low<>+0(SB), Y1, Y0
+	VMOVUPS      exp5<>+0(SB), Y2
+	VFMADD213PS  exp4<>+0(SB), Y0, Y2
+	VFMADD213PS  exp3<>+0(SB), Y0, Y2
+	VFMADD213PS  exp2<>+0(SB), Y0, Y2
+	VFMADD213PS  exp1<>+0(SB), Y0, Y2
+	VFMADD213PS  exp0<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       exponent<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VANDPS       Y3, Y0, Y0
+	VADDPS       one<>+0(SB), Y0, Y0
+	VDIVPS       Y0, Y5, Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          geluTanhAVX2_loop
+
+geluTanhAVX2_tail:
+	ADDQ         $0x00000008, CX
+	JZ           geluTanhAVX2_end
+	MOVQ         mask+16(FP), CX
+	VMOVDQU      (CX), Y15
+	VMASKMOVPS   (AX), Y15, Y5
+	VMULPS       Y5, Y5, Y0
+	VMULPS       gelu3<>+0(SB), Y0, Y0
+	VADDPS       gelu1<>+0(SB), Y0, Y0
+	VMULPS       Y5, Y0, Y0
+	VCMPPS       $0x05, Y12, Y0, Y3
+	VMAXPS       Y0, Y12, Y0
+	VMINPS       Y0, Y13, Y0
+	VMULPS       log2e<>+0(SB), Y0, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VFNMADD231PS ln2high<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2low<>+0(SB), Y1, Y0
+	VMOVUPS      exp5<>+0(SB), Y2
+	VFMADD213PS  exp4<>+0(SB), Y0, Y2
+	VFMADD213PS  exp3<>+0(SB), Y0, Y2
+	VFMADD213PS  exp2<>+0(SB), Y0, Y2
+	VFMADD213PS  exp1<>+0(SB), Y0, Y2
+	VFMADD213PS  exp0<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPADDD       exponent<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VANDPS       Y3, Y0, Y0
+	VADDPS       one<>+0(SB), Y0, Y0
+	VDIVPS       Y0, Y5, Y0
+	VMASKMOVPS   Y0, Y15, (AX)
+
+geluTanhAVX2_end:
+	VZEROUPPER
+	RET
+
+DATA gelu3<>+0(SB)/4, $0xbd922279
+DATA gelu3<>+4(SB)/4, $0xbd922279
+DATA gelu3<>+8(SB)/4, $0xbd922279
+DATA gelu3<>+12(SB)/4, $0xbd922279
+DATA gelu3<>+16(SB)/4, $0xbd922279
+DATA gelu3<>+20(SB)/4, $0xbd922279
+DATA gelu3<>+24(SB)/4, $0xbd922279
+DATA gelu3<>+28(SB)/4, $0xbd922279
+DATA gelu3<>+32(SB)/4, $0xbd922279
+DATA gelu3<>+36(SB)/4, $0xbd922279
+DATA gelu3<>+40(SB)/4, $0xbd922279
+DATA gelu3<>+44(SB)/4, $0xbd922279
+DATA gelu3<>+48(SB)/4, $0xbd922279
+DATA gelu3<>+52(SB)/4, $0xbd922279
+DATA gelu3<>+56(SB)/4, $0xbd922279
+DATA gelu3<>+60(SB)/4, $0xbd922279
+GLOBL gelu3<>(SB), RODATA|NOPTR, $64
+
+DATA gelu1<>+0(SB)/4, $0xbfcc422a
+DATA gelu1<>+4(SB)/4, $0xbfcc422a
+DATA gelu1<>+8(SB)/4, $0xbfcc422a
+DATA gelu1<>+12(SB)/4, $0xbfcc422a
+DATA gelu1<>+16(SB)/4, $0xbfcc422a
+DATA gelu1<>+20(SB)/4, $0xbfcc422a
+DATA gelu1<>+24(SB)/4, $0xbfcc422a
+DATA gelu1<>+28(SB)/4, $0xbfcc422a
+DATA gelu1<>+32(SB)/4, $0xbfcc422a
+DATA gelu1<>+36(SB)/4, $0xbfcc422a
+DATA gelu1<>+40(SB)/4, $0xbfcc422a
+DATA gelu1<>+44(SB)/4, $0xbfcc422a
+DATA gelu1<>+48(SB)/4, $0xbfcc422a
+DATA gelu1<>+52(SB)/4, $0xbfcc422a
+DATA gelu1<>+56(SB)/4, $0xbfcc422a
+DATA gelu1<>+60(SB)/4, $0xbfcc422a
+GLOBL gelu1<>(SB), RODATA|NOPTR, $64
+
 // func gemmAVX512(c *float32, ldc int, a *float32, lda int, b *float32, ldb int, m int, k int, mask *uint32, add int)
 // Requires: AVX, AVX512F
 TEXT ·gemmAVX512(SB), NOSPLIT, $0-80
@@ -5949,6 +6627,437 @@ dotQ80AVX512_sum:
 	ADDQ          $0x00000004, AX
 	DECQ          BX
 	JNZ           dotQ80AVX512_row
+	VZEROUPPER
+	RET
+
+// func addAVX512(y *float32, x *float32, n int, mask *uint32)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SUBQ $0x00000010, DX
+	JLT  addAVX512_tail
+
+addAVX512_loop:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000010, DX
+	JGE     addAVX512_loop
+
+addAVX512_tail:
+	ADDQ      $0x00000010, DX
+	JZ        addAVX512_end
+	MOVQ      mask+24(FP), DX
+	MOVL      (DX), DX
+	KMOVW     DX, K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z (CX), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+
+addAVX512_end:
+	VZEROUPPER
+	RET
+
+// func mulAVX512(y *float32, x *float32, n int, mask *uint32)
+// Requires: AVX, AVX512F
+TEXT ·mulAVX512(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SUBQ $0x00000010, DX
+	JLT  mulAVX512_tail
+
+mulAVX512_loop:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000010, DX
+	JGE     mulAVX512_loop
+
+mulAVX512_tail:
+	ADDQ      $0x00000010, DX
+	JZ        mulAVX512_end
+	MOVQ      mask+24(FP), DX
+	MOVL      (DX), DX
+	KMOVW     DX, K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z (CX), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+
+mulAVX512_end:
+	VZEROUPPER
+	RET
+
+// func axpyAVX512(y *float32, x *float32, n int, mask *uint32, a float32)
+// Requires: AVX, AVX512F, SSE
+TEXT ·axpyAVX512(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        a+32(FP), X11
+	VBROADCASTSS X11, Z11
+	SUBQ         $0x00000010, DX
+	JLT          axpyAVX512_tail
+
+axpyAVX512_loop:
+	VMOVUPS     (AX), Z0
+	VMOVUPS     (CX), Z1
+	VFMADD231PS Z1, Z11, Z0
+	VMOVUPS     Z0, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x00000010, DX
+	JGE         axpyAVX512_loop
+
+axpyAVX512_tail:
+	ADDQ        $0x00000010, DX
+	JZ          axpyAVX512_end
+	MOVQ        mask+24(FP), DX
+	MOVL        (DX), DX
+	KMOVW       DX, K1
+	VMOVUPS.Z   (AX), K1, Z0
+	VMOVUPS.Z   (CX), K1, Z1
+	VFMADD231PS Z1, Z11, Z0
+	VMOVUPS     Z0, K1, (AX)
+
+axpyAVX512_end:
+	VZEROUPPER
+	RET
+
+// func scaleAVX512(x *float32, n int, mask *uint32, a float32)
+// Requires: AVX, AVX512F, SSE
+TEXT ·scaleAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVSS        a+24(FP), X11
+	VBROADCASTSS X11, Z11
+	SUBQ         $0x00000010, CX
+	JLT          scaleAVX512_tail
+
+scaleAVX512_loop:
+	VMOVUPS (AX), Z0
+	VMULPS  Z11, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x00000010, CX
+	JGE     scaleAVX512_loop
+
+scaleAVX512_tail:
+	ADDQ      $0x00000010, CX
+	JZ        scaleAVX512_end
+	MOVQ      mask+16(FP), CX
+	MOVL      (CX), CX
+	KMOVW     CX, K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMULPS    Z11, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+
+scaleAVX512_end:
+	VZEROUPPER
+	RET
+
+// func expSumAVX512(x *float32, n int, mask *uint32, shift float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VMOVUPS      low5<>+0(SB), Z12
+	VMOVUPS      high5<>+0(SB), Z13
+	MOVSS        shift+24(FP), X11
+	VBROADCASTSS X11, Z11
+	VPXORD       Z10, Z10, Z10
+	SUBQ         $0x00000010, CX
+	JLT          expSumAVX512_tail
+
+expSumAVX512_loop:
+	VMOVUPS      (AX), Z0
+	VSUBPS       Z11, Z0, Z0
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMULPS       log2e<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VFNMADD231PS ln2high<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2low<>+0(SB), Z1, Z0
+	VMOVUPS      exp5<>+0(SB), Z2
+	VFMADD213PS  exp4<>+0(SB), Z0, Z2
+	VFMADD213PS  exp3<>+0(SB), Z0, Z2
+	VFMADD213PS  exp2<>+0(SB), Z0, Z2
+	VFMADD213PS  exp1<>+0(SB), Z0, Z2
+	VFMADD213PS  exp0<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       one<>+0(SB), Z2, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       Z0, Z10, Z10
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000010, CX
+	JGE          expSumAVX512_loop
+
+expSumAVX512_tail:
+	ADDQ         $0x00000010, CX
+	JZ           expSumAVX512_end
+	MOVQ         mask+16(FP), CX
+	MOVL         (CX), CX
+	KMOVW        CX, K1
+	VMOVUPS.Z    (AX), K1, Z0
+	VSUBPS       Z11, Z0, Z0
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMULPS       log2e<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VFNMADD231PS ln2high<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2low<>+0(SB), Z1, Z0
+	VMOVUPS      exp5<>+0(SB), Z2
+	VFMADD213PS  exp4<>+0(SB), Z0, Z2
+	VFMADD213PS  exp3<>+0(SB), Z0, Z2
+	VFMADD213PS  exp2<>+0(SB), Z0, Z2
+	VFMADD213PS  exp1<>+0(SB), Z0, Z2
+	VFMADD213PS  exp0<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       one<>+0(SB), Z2, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VMOVUPS      Z0, K1, (AX)
+	VADDPS       Z0, Z10, K1, Z10
+
+expSumAVX512_end:
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF128  $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VPERMILPS     $0x4e, X10, X0
+	VADDPS        X0, X10, X10
+	VPERMILPS     $0xb1, X10, X0
+	VADDPS        X0, X10, X10
+	MOVSS         X10, ret+32(FP)
+	VZEROUPPER
+	RET
+
+DATA low5<>+0(SB)/4, $0xc2f00000
+DATA low5<>+4(SB)/4, $0xc2f00000
+DATA low5<>+8(SB)/4, $0xc2f00000
+DATA low5<>+12(SB)/4, $0xc2f00000
+DATA low5<>+16(SB)/4, $0xc2f00000
+DATA low5<>+20(SB)/4, $0xc2f00000
+DATA low5<>+24(SB)/4, $0xc2f00000
+DATA low5<>+28(SB)/4, $0xc2f00000
+DATA low5<>+32(SB)/4, $0xc2f00000
+DATA low5<>+36(SB)/4, $0xc2f00000
+DATA low5<>+40(SB)/4, $0xc2f00000
+DATA low5<>+44(SB)/4, $0xc2f00000
+DATA low5<>+48(SB)/4, $0xc2f00000
+DATA low5<>+52(SB)/4, $0xc2f00000
+DATA low5<>+56(SB)/4, $0xc2f00000
+DATA low5<>+60(SB)/4, $0xc2f00000
+GLOBL low5<>(SB), RODATA|NOPTR, $64
+
+DATA high5<>+0(SB)/4, $0x42b20000
+DATA high5<>+4(SB)/4, $0x42b20000
+DATA high5<>+8(SB)/4, $0x42b20000
+DATA high5<>+12(SB)/4, $0x42b20000
+DATA high5<>+16(SB)/4, $0x42b20000
+DATA high5<>+20(SB)/4, $0x42b20000
+DATA high5<>+24(SB)/4, $0x42b20000
+DATA high5<>+28(SB)/4, $0x42b20000
+DATA high5<>+32(SB)/4, $0x42b20000
+DATA high5<>+36(SB)/4, $0x42b20000
+DATA high5<>+40(SB)/4, $0x42b20000
+DATA high5<>+44(SB)/4, $0x42b20000
+DATA high5<>+48(SB)/4, $0x42b20000
+DATA high5<>+52(SB)/4, $0x42b20000
+DATA high5<>+56(SB)/4, $0x42b20000
+DATA high5<>+60(SB)/4, $0x42b20000
+GLOBL high5<>(SB), RODATA|NOPTR, $64
+
+// func maxAVX512(x *float32, n int, mask *uint32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·maxAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         x+0(FP), DX
+	VBROADCASTSS (DX), Z10
+	SUBQ         $0x00000010, CX
+	JLT          maxAVX512_tail
+
+maxAVX512_loop:
+	VMAXPS (AX), Z10, Z10
+	ADDQ   $0x00000040, AX
+	SUBQ   $0x00000010, CX
+	JGE    maxAVX512_loop
+
+maxAVX512_tail:
+	ADDQ   $0x00000010, CX
+	JZ     maxAVX512_end
+	MOVQ   mask+16(FP), CX
+	MOVL   (CX), CX
+	KMOVW  CX, K1
+	VMAXPS (AX), Z10, K1, Z10
+
+maxAVX512_end:
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VMAXPS        Y0, Y10, Y10
+	VEXTRACTF128  $0x01, Y10, X0
+	VMAXPS        X0, X10, X10
+	VPERMILPS     $0x4e, X10, X0
+	VMAXPS        X0, X10, X10
+	VPERMILPS     $0xb1, X10, X0
+	VMAXPS        X0, X10, X10
+	MOVSS         X10, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func siluAVX512(x *float32, n int, mask *uint32)
+// Requires: AVX, AVX512F
+TEXT ·siluAVX512(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS low5<>+0(SB), Z12
+	VMOVUPS high5<>+0(SB), Z13
+	SUBQ    $0x00000010, CX
+	JLT     siluAVX512_tail
+
+siluAVX512_loop:
+	VMOVUPS      (AX), Z5
+	VPXORD       Z0, Z0, Z0
+	VSUBPS       Z5, Z0, Z0
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMULPS       log2e<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VFNMADD231PS ln2high<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2low<>+0(SB), Z1, Z0
+	VMOVUPS      exp5<>+0(SB), Z2
+	VFMADD213PS  exp4<>+0(SB), Z0, Z2
+	VFMADD213PS  exp3<>+0(SB), Z0, Z2
+	VFMADD213PS  exp2<>+0(SB), Z0, Z2
+	VFMADD213PS  exp1<>+0(SB), Z0, Z2
+	VFMADD213PS  exp0<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       one<>+0(SB), Z2, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VADDPS       one<>+0(SB), Z0, Z0
+	VDIVPS       Z0, Z5, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000010, CX
+	JGE          siluAVX512_loop
+
+siluAVX512_tail:
+	ADDQ         $0x00000010, CX
+	JZ           siluAVX512_end
+	MOVQ         mask+16(FP), CX
+	MOVL         (CX), CX
+	KMOVW        CX, K1
+	VMOVUPS.Z    (AX), K1, Z5
+	VPXORD       Z0, Z0, Z0
+	VSUBPS       Z5, Z0, Z0
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMULPS       log2e<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VFNMADD231PS ln2high<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2low<>+0(SB), Z1, Z0
+	VMOVUPS      exp5<>+0(SB), Z2
+	VFMADD213PS  exp4<>+0(SB), Z0, Z2
+	VFMADD213PS  exp3<>+0(SB), Z0, Z2
+	VFMADD213PS  exp2<>+0(SB), Z0, Z2
+	VFMADD213PS  exp1<>+0(SB), Z0, Z2
+	VFMADD213PS  exp0<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       one<>+0(SB), Z2, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VADDPS       one<>+0(SB), Z0, Z0
+	VDIVPS       Z0, Z5, Z0
+	VMOVUPS      Z0, K1, (AX)
+
+siluAVX512_end:
+	VZEROUPPER
+	RET
+
+// func geluTanhAVX512(x *float32, n int, mask *uint32)
+// Requires: AVX, AVX512F
+TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS low5<>+0(SB), Z12
+	VMOVUPS high5<>+0(SB), Z13
+	SUBQ    $0x00000010, CX
+	JLT     geluTanhAVX512_tail
+
+geluTanhAVX512_loop:
+	VMOVUPS      (AX), Z5
+	VMULPS       Z5, Z5, Z0
+	VMULPS       gelu3<>+0(SB), Z0, Z0
+	VADDPS       gelu1<>+0(SB), Z0, Z0
+	VMULPS       Z5, Z0, Z0
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMULPS       log2e<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VFNMADD231PS ln2high<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2low<>+0(SB), Z1, Z0
+	VMOVUPS      exp5<>+0(SB), Z2
+	VFMADD213PS  exp4<>+0(SB), Z0, Z2
+	VFMADD213PS  exp3<>+0(SB), Z0, Z2
+	VFMADD213PS  exp2<>+0(SB), Z0, Z2
+	VFMADD213PS  exp1<>+0(SB), Z0, Z2
+	VFMADD213PS  exp0<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       one<>+0(SB), Z2, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VADDPS       one<>+0(SB), Z0, Z0
+	VDIVPS       Z0, Z5, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000010, CX
+	JGE          geluTanhAVX512_loop
+
+geluTanhAVX512_tail:
+	ADDQ         $0x00000010, CX
+	JZ           geluTanhAVX512_end
+	MOVQ         mask+16(FP), CX
+	MOVL         (CX), CX
+	KMOVW        CX, K1
+	VMOVUPS.Z    (AX), K1, Z5
+	VMULPS       Z5, Z5, Z0
+	VMULPS       gelu3<>+0(SB), Z0, Z0
+	VADDPS       gelu1<>+0(SB), Z0, Z0
+	VMULPS       Z5, Z0, Z0
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMULPS       log2e<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VFNMADD231PS ln2high<>+0(SB), Z1, Z0
+	VFNMADD231PS ln2low<>+0(SB), Z1, Z0
+	VMOVUPS      exp5<>+0(SB), Z2
+	VFMADD213PS  exp4<>+0(SB), Z0, Z2
+	VFMADD213PS  exp3<>+0(SB), Z0, Z2
+	VFMADD213PS  exp2<>+0(SB), Z0, Z2
+	VFMADD213PS  exp1<>+0(SB), Z0, Z2
+	VFMADD213PS  exp0<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VADDPS       one<>+0(SB), Z2, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VADDPS       one<>+0(SB), Z0, Z0
+	VDIVPS       Z0, Z5, Z0
+	VMOVUPS      Z0, K1, (AX)
+
+geluTanhAVX512_end:
 	VZEROUPPER
 	RET
 

@@ -49,6 +49,46 @@ func dotBF16AVX2(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 //go:noescape
 func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
 
+// addAVX2 is y += x.
+//
+//go:noescape
+func addAVX2(y *float32, x *float32, n int, mask *uint32)
+
+// mulAVX2 is y *= x.
+//
+//go:noescape
+func mulAVX2(y *float32, x *float32, n int, mask *uint32)
+
+// axpyAVX2 is y += a·x.
+//
+//go:noescape
+func axpyAVX2(y *float32, x *float32, n int, mask *uint32, a float32)
+
+// scaleAVX2 is x *= a.
+//
+//go:noescape
+func scaleAVX2(x *float32, n int, mask *uint32, a float32)
+
+// expSumAVX2 is x = exp(x-shift), and the sum.
+//
+//go:noescape
+func expSumAVX2(x *float32, n int, mask *uint32, shift float32) float32
+
+// maxAVX2 is the largest of x, of which the first has been looked at by the caller.
+//
+//go:noescape
+func maxAVX2(x *float32, n int, mask *uint32) float32
+
+// siluAVX2 is x·sigmoid(x).
+//
+//go:noescape
+func siluAVX2(x *float32, n int, mask *uint32)
+
+// geluTanhAVX2 is GELU in its tanh form.
+//
+//go:noescape
+func geluTanhAVX2(x *float32, n int, mask *uint32)
+
 // gemmAVX512 computes C = A·B, or C += A·B if add is not 0, for the columns of one panel that mask selects. Strides in numbers.
 //
 //go:noescape
@@ -93,6 +133,46 @@ func dotBF16AVX512(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 //
 //go:noescape
 func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// addAVX512 is y += x.
+//
+//go:noescape
+func addAVX512(y *float32, x *float32, n int, mask *uint32)
+
+// mulAVX512 is y *= x.
+//
+//go:noescape
+func mulAVX512(y *float32, x *float32, n int, mask *uint32)
+
+// axpyAVX512 is y += a·x.
+//
+//go:noescape
+func axpyAVX512(y *float32, x *float32, n int, mask *uint32, a float32)
+
+// scaleAVX512 is x *= a.
+//
+//go:noescape
+func scaleAVX512(x *float32, n int, mask *uint32, a float32)
+
+// expSumAVX512 is x = exp(x-shift), and the sum.
+//
+//go:noescape
+func expSumAVX512(x *float32, n int, mask *uint32, shift float32) float32
+
+// maxAVX512 is the largest of x, of which the first has been looked at by the caller.
+//
+//go:noescape
+func maxAVX512(x *float32, n int, mask *uint32) float32
+
+// siluAVX512 is x·sigmoid(x).
+//
+//go:noescape
+func siluAVX512(x *float32, n int, mask *uint32)
+
+// geluTanhAVX512 is GELU in its tanh form.
+//
+//go:noescape
+func geluTanhAVX512(x *float32, n int, mask *uint32)
 
 // dotQ40AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
 //

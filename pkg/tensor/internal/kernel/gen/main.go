@@ -7,6 +7,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -68,22 +70,25 @@ func label(prefix string) func(string) string {
 	return func(s string) string { return prefix + "_" + s }
 }
 
-// floats is a table of the same number repeated over a full 64-byte vector.
-func floats(name string, v float32) Mem {
-	m := GLOBL(name, RODATA|NOPTR)
-	for i := range 16 {
-		DATA(4*i, F32(v))
-	}
-	return m
+// constant is a full vector of one number, made at its first use.
+func constant(name string, v float32) Mem {
+	return words(name, func(int) uint32 { return math.Float32bits(v) }, 16)
 }
 
+// words is a table of n 32-bit numbers, made at its first use.
 func words(name string, f func(i int) uint32, n int) Mem {
+	if m, ok := tables[name]; ok {
+		return m
+	}
 	m := GLOBL(name, RODATA|NOPTR)
 	for i := range n {
 		DATA(4*i, U32(f(i)))
 	}
+	tables[name] = m
 	return m
 }
+
+var tables = map[string]Mem{}
 
 // hsum adds the lanes of vector register i into lane 0 of its X form; tmp is another register's number.
 func (s isa) hsum(i, tmp int) {
@@ -114,6 +119,7 @@ func main() {
 		dotHalf(s, false)
 		dotHalf(s, true)
 		dotQ80(s)
+		vectors(s)
 	}
 	dotQ4(avx2, 0)
 	dotQ4(avx2, 1)

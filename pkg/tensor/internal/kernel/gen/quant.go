@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -89,7 +90,7 @@ func dotQ4(s isa, variant int) {
 		name, bytes, skip = "dotQ41", 20, 4
 	}
 	nibbles := words(fmt.Sprintf("nibbles%d%s", variant, s.name), func(i int) uint32 {
-		return f32bits(float32(i - 8*(1-variant)))
+		return math.Float32bits(float32(i - 8*(1-variant)))
 	}, 16)
 	if s.wide {
 		rowLoop(s, name, bytes, 32, func() { VMOVUPS(nibbles, Z31) }, func(w, x Register, u int) {
@@ -111,7 +112,7 @@ func dotQ4(s isa, variant int) {
 		return
 	}
 	fifteen := words(fmt.Sprintf("fifteen%d", variant), func(int) uint32 { return 15 }, 8)
-	eight := words(fmt.Sprintf("eight%d", variant), func(int) uint32 { return f32bits(-8) }, 8)
+	eight := words(fmt.Sprintf("eight%d", variant), func(int) uint32 { return math.Float32bits(-8) }, 8)
 	rowLoop(s, name, bytes, 32, func() { VMOVDQU(fifteen, Y15); VMOVUPS(eight, Y14) }, func(w, x Register, u int) {
 		wo, xo := bytes*u, 128*u
 		VPMOVZXBD(Mem{Base: w, Disp: wo + skip}, Y4)
