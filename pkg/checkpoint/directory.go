@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +83,8 @@ func parseIndex(text []byte) (shards map[string][]string, err error) {
 
 // addShards maps every shard and checks that the tensors are where the index says.
 func (c *Checkpoint) addShards(dir string, shards map[string][]string) error {
-	for file, names := range shards {
+	for _, file := range slices.Sorted(maps.Keys(shards)) {
+		names := shards[file]
 		path := filepath.Join(dir, file)
 		slices.Sort(names)
 		if !exists(path) {

@@ -23,10 +23,10 @@ func (c *Checkpoint) find(name string) (*entry, error) {
 
 // similar names a tensor that ends like the missing one: most often a prefix is what is wrong.
 func (c *Checkpoint) similar(name string) string {
-	parts := strings.Split(name, ".")
+	parts, names := strings.Split(name, "."), c.Names()
 	for i := 1; i < len(parts)-1; i++ {
 		end := strings.Join(parts[i:], ".")
-		for _, n := range c.Names() {
+		for _, n := range names {
 			if n == end || strings.HasSuffix(n, "."+end) {
 				return fmt.Sprintf("; it has %q", n)
 			}

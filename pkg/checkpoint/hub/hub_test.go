@@ -1,12 +1,14 @@
-package checkpoint_test
+package hub_test
 
 import (
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +19,8 @@ import (
 	"testing"
 
 	"forwardpass/pkg/checkpoint"
+	"forwardpass/pkg/checkpoint/hub"
+	"forwardpass/pkg/tensor"
 )
 
 const commit = "0123456789abcdef0123456789abcdef01234567"
@@ -37,11 +41,11 @@ type fakeHub struct {
 
 func newHub(t *testing.T) *fakeHub {
 	weights := filepath.Join(t.TempDir(), "w.safetensors")
-	big := make([]float32, 50_000)
-	for i := range big {
-		big[i] = float32(i)
+	w := &checkpoint.Tensor{Name: "w", Type: tensor.F32, Shape: []int{500, 100}}
+	for i := range 50_000 {
+		w.Data = binary.LittleEndian.AppendUint32(w.Data, math.Float32bits(float32(i)))
 	}
-	if err := checkpoint.WriteSafetensors(weights, nil, []*checkpoint.Tensor{f32("w", big, 500, 100)}); err != nil {
+	if err := checkpoint.WriteSafetensors(weights, nil, []*checkpoint.Tensor{w}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(weights)
@@ -124,24 +128,24 @@ func (h *fakeHub) requests(containing string) (n int) {
 	return n
 }
 
-func (h *fakeHub) options(t *testing.T) checkpoint.FetchOptions {
+func (h *fakeHub) options(t *testing.T) hub.Options {
 	for _, v := range []string{"HF_TOKEN", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE"} {
 		t.Setenv(v, "")
 	}
-	return checkpoint.FetchOptions{CacheDir: t.TempDir(), Endpoint: h.server.URL}
+	return hub.Options{CacheDir: t.TempDir(), Endpoint: h.server.URL}
 }
 
 func TestFetch(t *testing.T) {
 	h := newHub(t)
 	opts := h.options(t)
-	var last checkpoint.FetchProgress
-	opts.Progress = func(p checkpoint.FetchProgress) {
+	var last hub.Progress
+	opts.Progress = func(p hub.Progress) {
 		if p.Done < last.Done || p.Done > p.Total {
 			t.Errorf("progress goes from %+v to %+v", last, p)
 		}
 		last = p
 	}
-	dir, err := checkpoint.Fetch(t.Context(), "owner/tiny", "", opts)
+	dir, err := hub.Fetch(t.Context(), "owner/tiny", "", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +168,7 @@ func TestFetch(t *testing.T) {
 
 	opts.Progress = nil
 	before := h.requests("/cdn/")
-	if again, err := checkpoint.Fetch(t.Context(), "owner/tiny", "main", opts); err != nil || again != dir {
+	if again, err := hub.Fetch(t.Context(), "owner/tiny", "main", opts); err != nil || again != dir {
 		t.Errorf("second fetch: %q, %v", again, err)
 	}
 	if h.requests("/cdn/") != before {
@@ -172,12 +176,12 @@ func TestFetch(t *testing.T) {
 	}
 
 	h.server.Close() // no network
-	if again, err := checkpoint.Fetch(t.Context(), "owner/tiny", "main", opts); err != nil || again != dir {
+	if again, err := hub.Fetch(t.Context(), "owner/tiny", "main", opts); err != nil || again != dir {
 		t.Errorf("fetch without a network: %q, %v", again, err)
 	}
 	opts.Offline = true
 	for _, revision := range []string{"", "main", commit} {
-		if again, err := checkpoint.Fetch(t.Context(), "owner/tiny", revision, opts); err != nil || again != dir {
+		if again, err := hub.Fetch(t.Context(), "owner/tiny", revision, opts); err != nil || again != dir {
 			t.Errorf("offline fetch of %q: %q, %v", revision, again, err)
 		}
 	}
@@ -188,7 +192,7 @@ func TestFetchResumes(t *testing.T) {
 	t.Run("same call", func(t *testing.T) {
 		h := newHub(t)
 		h.cut["model.safetensors"] = 70_000
-		if _, err := checkpoint.Fetch(t.Context(), "owner/tiny", "", h.options(t)); err != nil {
+		if _, err := hub.Fetch(t.Context(), "owner/tiny", "", h.options(t)); err != nil {
 			t.Fatal(err)
 		}
 		if h.requests("/cdn/model.safetensors bytes=70000-") != 1 {
@@ -200,20 +204,20 @@ func TestFetchResumes(t *testing.T) {
 		opts := h.options(t)
 		h.cut["model.safetensors"] = 70_000
 		ctx, cancel := context.WithCancel(t.Context())
-		opts.Progress = func(p checkpoint.FetchProgress) {
+		opts.Progress = func(p hub.Progress) {
 			if p.File == "model.safetensors" {
 				cancel()
 			}
 		}
 		opts.Files = []string{"model.safetensors"}
-		if _, err := checkpoint.Fetch(ctx, "owner/tiny", "", opts); !errors.Is(err, context.Canceled) {
+		if _, err := hub.Fetch(ctx, "owner/tiny", "", opts); !errors.Is(err, context.Canceled) {
 			t.Fatalf("cancelled fetch: %v", err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(opts.CacheDir, "*", "blobs", "*.incomplete")); len(left) != 1 {
 			t.Fatalf("want one incomplete blob, got %v", left)
 		}
 		opts.Progress = nil
-		if _, err := checkpoint.Fetch(t.Context(), "owner/tiny", "", opts); err != nil {
+		if _, err := hub.Fetch(t.Context(), "owner/tiny", "", opts); err != nil {
 			t.Fatal(err)
 		}
 		if h.requests("/cdn/model.safetensors bytes=") != 1 {
@@ -225,20 +229,20 @@ func TestFetchResumes(t *testing.T) {
 func TestFetchRefuses(t *testing.T) {
 	tests := []struct {
 		name, repo string
-		change     func(*fakeHub, *checkpoint.FetchOptions)
+		change     func(*fakeHub, *hub.Options)
 		want       []string
 	}{
 		{"no repository", "owner/none", nil, []string{"owner/none", "Repository not found"}},
 		{"no name", "../etc", nil, []string{"owner/name", "../etc"}},
-		{"offline, not cached", "owner/tiny", func(_ *fakeHub, o *checkpoint.FetchOptions) { o.Offline = true }, []string{"not in the cache"}},
-		{"a token is missing", "owner/tiny", func(h *fakeHub, _ *checkpoint.FetchOptions) { h.token = "secret" }, []string{"401"}},
-		{"no such file", "owner/tiny", func(_ *fakeHub, o *checkpoint.FetchOptions) { o.Files = []string{"*.gguf"} }, []string{"no file matches [*.gguf]", "config.json"}},
-		{"damaged", "owner/tiny", func(h *fakeHub, _ *checkpoint.FetchOptions) { h.wrong = "model.safetensors" }, []string{"model.safetensors", "damaged"}},
-		{"path outside", "owner/tiny", func(h *fakeHub, o *checkpoint.FetchOptions) {
+		{"offline, not cached", "owner/tiny", func(_ *fakeHub, o *hub.Options) { o.Offline = true }, []string{"not in the cache"}},
+		{"a token is missing", "owner/tiny", func(h *fakeHub, _ *hub.Options) { h.token = "secret" }, []string{"401"}},
+		{"no such file", "owner/tiny", func(_ *fakeHub, o *hub.Options) { o.Files = []string{"*.gguf"} }, []string{"no file matches [*.gguf]", "config.json"}},
+		{"damaged", "owner/tiny", func(h *fakeHub, _ *hub.Options) { h.wrong = "model.safetensors" }, []string{"model.safetensors", "damaged"}},
+		{"path outside", "owner/tiny", func(h *fakeHub, o *hub.Options) {
 			h.files["../evil.json"] = []byte("x")
 			o.Files = []string{"../*.json"}
 		}, []string{"../evil.json"}},
-		{"no network, not cached", "owner/tiny", func(h *fakeHub, _ *checkpoint.FetchOptions) { h.server.Close() }, []string{"refused"}},
+		{"no network, not cached", "owner/tiny", func(h *fakeHub, _ *hub.Options) { h.server.Close() }, []string{"refused"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,7 +251,7 @@ func TestFetchRefuses(t *testing.T) {
 			if tt.change != nil {
 				tt.change(h, &opts)
 			}
-			_, err := checkpoint.Fetch(t.Context(), tt.repo, "", opts)
+			_, err := hub.Fetch(t.Context(), tt.repo, "", opts)
 			for _, w := range tt.want {
 				if err == nil || !strings.Contains(err.Error(), w) {
 					t.Errorf("got error %v, want one with %q", err, w)
@@ -261,7 +265,7 @@ func TestFetchRefuses(t *testing.T) {
 func TestFetchOfflineNeedsAll(t *testing.T) {
 	h := newHub(t)
 	opts := h.options(t)
-	dir, err := checkpoint.Fetch(t.Context(), "owner/tiny", "", opts)
+	dir, err := hub.Fetch(t.Context(), "owner/tiny", "", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +273,7 @@ func TestFetchOfflineNeedsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts.Offline = true
-	if _, err := checkpoint.Fetch(t.Context(), "owner/tiny", "", opts); err == nil || !strings.Contains(err.Error(), "not whole") {
+	if _, err := hub.Fetch(t.Context(), "owner/tiny", "", opts); err == nil || !strings.Contains(err.Error(), "not whole") {
 		t.Errorf("got %v, want an error that the copy is not whole", err)
 	}
 }

@@ -1,4 +1,10 @@
-package checkpoint
+// Package hub brings models from the Hugging Face hub into the local cache. It is apart from package
+// checkpoint since it brings an HTTP client with it, which doubles the time to link a notebook's cell.
+//
+// The listing of a repository and the cache's layout, which Python's huggingface_hub shares, are those
+// of the library github.com/gomlx/go-huggingface; the transfer is ours, since the library's can't be
+// resumed and reports its progress on standard output only.
+package hub
 
 import (
 	"context"
@@ -13,45 +19,44 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomlx/go-huggingface/hub"
+	hf "github.com/gomlx/go-huggingface/hub"
+
+	"forwardpass/pkg/checkpoint"
 )
 
-// FetchOptions says where models come from and go to. The zero value takes the environment's settings
+// Options says where models come from and go to. The zero value takes the environment's settings
 // (HF_ENDPOINT, HF_TOKEN, HF_HUB_CACHE, HF_HOME, HF_HUB_OFFLINE), as the hub's Python library does.
-type FetchOptions struct {
+type Options struct {
 	CacheDir string   // shared with the Python library, same layout
 	Endpoint string   // the hub's address
 	Token    string   // of an account, for models that ask for one
 	Offline  bool     // use the cache only
 	Files    []string // patterns of path.Match; nil is the configuration, tokenizer and safetensors weights
 	// Progress is called some times a second, by one goroutine at a time.
-	Progress func(FetchProgress)
+	Progress func(Progress)
 }
 
-// FetchProgress is how far a download is. Bytes count over all files of one Fetch, what was there before included.
-type FetchProgress struct {
+// Progress is how far a download is. Bytes count over all files of one Fetch, what was there before included.
+type Progress struct {
 	File        string // the file that got the latest bytes
 	Done, Total int64
 }
 
-// defaultFiles is what Open and the tokenizers read. Other copies of the weights that a repository may
+// defaultFiles is what checkpoint.Open and the tokenizers read. Other copies of the weights that a repository may
 // hold (pytorch_model.bin, consolidated.safetensors, onnx/) are left out.
 var defaultFiles = []string{"*.json", "model*.safetensors", "*.model", "*.txt", "*.tiktoken", "*.jinja"}
 
-// Fetch brings a model from the hub into the local cache and returns its directory, which Open reads.
+// Fetch brings a model from the hub into the local cache and returns its directory, which checkpoint.Open reads.
 // repo is "owner/name", revision a branch, a tag or a commit ("" is main). Files that are there already
 // are not fetched again, an interrupted download goes on where it stopped, and every file is checked
 // against the hub's hash. Without a network, or with Offline, the copy in the cache is used.
-//
-// The listing and the cache's layout are those of the hub library; the transfer is ours, since the
-// library's can't be resumed and reports progress on standard output only.
-func Fetch(ctx context.Context, repo, revision string, opts FetchOptions) (dir string, err error) {
+func Fetch(ctx context.Context, repo, revision string, opts Options) (dir string, err error) {
 	opts = opts.withEnvironment()
 	if revision == "" {
 		revision = "main"
 	}
 	if !repoName.MatchString(repo) || strings.Contains(repo, "..") || !filepath.IsLocal(revision) {
-		return "", fmt.Errorf("checkpoint: want a repository like owner/name and a revision, got %q, %q", repo, revision)
+		return "", fmt.Errorf("hub: want a repository like owner/name and a revision, got %q, %q", repo, revision)
 	}
 	cache := repoCache{
 		dir:  filepath.Join(opts.CacheDir, "models--"+strings.ReplaceAll(repo, "/", "--")),
@@ -67,10 +72,10 @@ func Fetch(ctx context.Context, repo, revision string, opts FetchOptions) (dir s
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("checkpoint: %s: %w", repo, err)
+		return "", fmt.Errorf("hub: %s: %w", repo, err)
 	}
 	if err := cache.bring(ctx, list, opts); err != nil {
-		return "", fmt.Errorf("checkpoint: %s: %w", repo, err)
+		return "", fmt.Errorf("hub: %s: %w", repo, err)
 	}
 	return cache.snapshot(list.commit), nil
 }
@@ -80,7 +85,7 @@ var (
 	hexHash  = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
 )
 
-func (o FetchOptions) withEnvironment() FetchOptions {
+func (o Options) withEnvironment() Options {
 	home := os.Getenv("HF_HOME")
 	switch {
 	case o.CacheDir != "":
@@ -89,7 +94,7 @@ func (o FetchOptions) withEnvironment() FetchOptions {
 	case home != "":
 		o.CacheDir = filepath.Join(home, "hub")
 	default:
-		o.CacheDir = hub.DefaultCacheDir()
+		o.CacheDir = hf.DefaultCacheDir()
 	}
 	if o.Token == "" {
 		o.Token = os.Getenv("HF_TOKEN")
@@ -115,8 +120,8 @@ type remoteFile struct {
 }
 
 // listRepo asks the hub for the commit and the files of it that are wanted.
-func listRepo(ctx context.Context, repo, revision string, opts FetchOptions) (*repoList, error) {
-	r := hub.New(repo).WithRevision(revision).WithAuth(opts.Token).WithCacheDir(opts.CacheDir)
+func listRepo(ctx context.Context, repo, revision string, opts Options) (*repoList, error) {
+	r := hf.New(repo).WithRevision(revision).WithAuth(opts.Token).WithCacheDir(opts.CacheDir)
 	r.Verbosity = 0
 	if opts.Endpoint != "" {
 		r = r.WithEndpoint(strings.TrimSuffix(opts.Endpoint, "/"))
@@ -168,7 +173,7 @@ func listRepo(ctx context.Context, repo, revision string, opts FetchOptions) (*r
 	return list, nil
 }
 
-func (o FetchOptions) wanted() []string {
+func (o Options) wanted() []string {
 	if o.Files == nil {
 		return defaultFiles
 	}
@@ -201,27 +206,27 @@ func (c repoCache) lookUp(patterns []string) (string, error) {
 		commit = strings.TrimSpace(string(text))
 	}
 	dir := c.snapshot(commit)
-	if !hexHash.MatchString(commit) || !exists(dir) {
-		return "", fmt.Errorf("checkpoint: %s at %s is not in the cache %s, and the hub is not asked or can't be reached", c.repo, c.revision, c.dir)
+	if !hexHash.MatchString(commit) || sizeOf(dir) < 0 {
+		return "", fmt.Errorf("hub: %s at %s is not in the cache %s, and the hub is not asked or can't be reached", c.repo, c.revision, c.dir)
 	}
 	for _, p := range patterns {
 		if found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(p))); err != nil || len(found) == 0 {
-			return "", fmt.Errorf("checkpoint: %s has no file %s; fetch it with a network", dir, p)
+			return "", fmt.Errorf("hub: %s has no file %s; fetch it with a network", dir, p)
 		}
 	}
 	if patterns != nil {
 		return dir, nil
 	}
-	// The links appear one by one, so an interrupted fetch may have left some out: Open knows what is needed.
-	whole, err := Open(dir)
+	// The links appear one by one, so an interrupted fetch may have left some out: checkpoint.Open knows what is needed.
+	whole, err := checkpoint.Open(dir)
 	if err != nil {
-		return "", fmt.Errorf("checkpoint: the copy in the cache is not whole: %w", err)
+		return "", fmt.Errorf("hub: the copy in the cache is not whole: %w", err)
 	}
 	return dir, whole.Close()
 }
 
 // bring fetches the files that are missing, four at a time, and links them into the snapshot.
-func (c repoCache) bring(ctx context.Context, list *repoList, opts FetchOptions) error {
+func (c repoCache) bring(ctx context.Context, list *repoList, opts Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	meter := newMeter(list.files, opts.Progress)
@@ -261,10 +266,10 @@ type meter struct {
 	total    int64
 	last     time.Time
 	file     string
-	callback func(FetchProgress)
+	callback func(Progress)
 }
 
-func newMeter(files []remoteFile, callback func(FetchProgress)) *meter {
+func newMeter(files []remoteFile, callback func(Progress)) *meter {
 	m := &meter{done: map[string]int64{}, callback: callback}
 	for _, f := range files {
 		m.total += f.size
@@ -290,7 +295,7 @@ func (m *meter) report(file string, always bool) {
 		return
 	}
 	m.last = time.Now()
-	p := FetchProgress{File: m.file, Total: m.total}
+	p := Progress{File: m.file, Total: m.total}
 	for _, n := range m.done {
 		p.Done += n
 	}
