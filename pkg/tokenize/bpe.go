@@ -1,0 +1,414 @@
+package tokenize
+
+import (
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// bpe is the byte-pair-encoding model: start from single symbols, and as long
+// as two neighbours are in the merge table, merge the pair learned first,
+// leftmost first. (Sennrich et al. 2016, "Neural Machine Translation of Rare
+// Words with Subword Units", section 3.2; over bytes: Radford et al. 2019.)
+type bpe struct {
+	vocab  *vocab
+	merges *pairTable
+
+	byteIDs  [256]int32 // byte-level: the token of each byte, or -1; <0xNN> otherwise
+	bytes    bool       // pieces are raw bytes, and vocab is in the byte-level alphabet
+	fallback bool       // write unknown characters as <0xNN> tokens
+
+	unk     int32 // -1: unknown characters are dropped
+	fuseUnk bool  // one unk for a run of unknown characters
+	prefix  string
+	suffix  string
+
+	ignoreMerges bool // a piece that is a token is that token, whatever the merges say
+	cache        *pieceCache
+}
+
+// token is one token of a piece: its id and the bytes of the piece it covers.
+type token struct {
+	id         int32
+	start, end int32
+}
+
+// model turns one pre-tokenized piece into tokens.
+type model interface {
+	// encode appends the tokens of piece to dst.
+	encode(dst []token, piece string) ([]token, error)
+}
+
+// newBPE builds the merge table. Merge i joins pairs[2i] and pairs[2i+1], and
+// has rank i.
+func newBPE(v *vocab, pairs []string, prefix, suffix string) (*bpe, error) {
+	m := &bpe{vocab: v, merges: newPairTable(len(pairs) / 2), unk: -1, prefix: prefix, suffix: suffix}
+	var joined []byte
+	for i := 0; i < len(pairs); i += 2 {
+		left, right := pairs[i], pairs[i+1]
+		l, r := v.id(left), v.id(right)
+		joined = append(append(joined[:0], left...), strings.TrimPrefix(right, prefix)...)
+		to := v.idBytes(joined)
+		for _, part := range []struct {
+			token string
+			id    int32
+		}{{left, l}, {right, r}, {string(joined), to}} {
+			if part.id < 0 {
+				return nil, fmt.Errorf("merge %d (%q + %q): %q is not in the vocabulary", i/2, left, right, part.token)
+			}
+		}
+		m.merges.put(l, r, int32(i/2), to)
+	}
+	m.cache = newPieceCache()
+	return m, nil
+}
+
+// useBytes makes the model read raw bytes: it looks tokens up in the byte-level
+// alphabet once, here, instead of rewriting every text.
+func (m *bpe) useBytes() {
+	m.bytes = true
+	for b := range m.byteIDs {
+		m.byteIDs[b] = m.vocab.id(string(byteChars[b]))
+	}
+}
+
+// useFallback prepares the <0x00> … <0xFF> tokens; without all of them a
+// character falls back only if its own bytes are there.
+func (m *bpe) useFallback() {
+	m.fallback = true
+	for b := range m.byteIDs {
+		m.byteIDs[b] = m.vocab.id(fmt.Sprintf("<0x%02X>", b))
+	}
+}
+
+func (m *bpe) encode(dst []token, piece string) ([]token, error) {
+	if piece == "" {
+		return dst, nil
+	}
+	cached, hash := m.cache.get(piece)
+	if cached != nil {
+		return append(dst, cached...), nil
+	}
+	n := len(dst)
+	dst = m.merge(dst, piece)
+	m.cache.put(hash, piece, dst[n:])
+	return dst, nil
+}
+
+// whole returns the token that is exactly piece, or -1.
+func (m *bpe) whole(piece string) int32 {
+	if !m.bytes {
+		return m.vocab.id(piece)
+	}
+	var buf [128]byte
+	return m.vocab.idBytes(appendByteChars(buf[:0], piece))
+}
+
+func (m *bpe) merge(dst []token, piece string) []token {
+	if m.ignoreMerges {
+		if id := m.whole(piece); id >= 0 {
+			return append(dst, token{id, 0, int32(len(piece))})
+		}
+	}
+	var buf [shortPiece]token
+	symbols := m.symbols(buf[:0], piece)
+	if len(symbols) <= shortPiece {
+		return append(dst, m.mergeShort(symbols)...)
+	}
+	return append(dst, m.mergeLong(symbols)...)
+}
+
+// symbols cuts a piece into the smallest parts that are tokens.
+func (m *bpe) symbols(dst []token, piece string) []token {
+	if m.bytes {
+		for i := 0; i < len(piece); i++ {
+			if id := m.byteIDs[piece[i]]; id >= 0 {
+				dst = append(dst, token{id, int32(i), int32(i + 1)})
+			} else if m.unk >= 0 {
+				dst = m.appendUnk(dst, i, i+1)
+			}
+		}
+		return dst
+	}
+	for i := 0; i < len(piece); {
+		_, n := utf8.DecodeRuneInString(piece[i:])
+		c := piece[i : i+n]
+		if m.prefix != "" && i > 0 {
+			c = m.prefix + c
+		}
+		if m.suffix != "" && i+n == len(piece) {
+			c += m.suffix
+		}
+		start := i
+		i += n
+		if id := m.vocab.id(c); id >= 0 {
+			dst = append(dst, token{id, int32(start), int32(i)})
+		} else if m.fallback && m.hasBytes(c) {
+			for k := 0; k < len(c); k++ {
+				dst = append(dst, token{m.byteIDs[c[k]], int32(min(start+k, i-1)), int32(min(start+k+1, i))})
+			}
+		} else if m.unk >= 0 {
+			dst = m.appendUnk(dst, start, i)
+		}
+	}
+	return dst
+}
+
+// appendUnk appends the unknown token for piece[start:end], or makes the one
+// before it longer.
+func (m *bpe) appendUnk(dst []token, start, end int) []token {
+	if n := len(dst) - 1; m.fuseUnk && n >= 0 && dst[n].id == m.unk && int(dst[n].end) == start {
+		dst[n].end = int32(end)
+		return dst
+	}
+	return append(dst, token{m.unk, int32(start), int32(end)})
+}
+
+func (m *bpe) hasBytes(c string) bool {
+	for k := 0; k < len(c); k++ {
+		if m.byteIDs[c[k]] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// shortPiece is the length up to which looking at every pair for the lowest
+// rank beats keeping a heap.
+const shortPiece = 48
+
+// mergeShort merges in place, scanning all ranks for each merge: O(n²), and
+// faster than anything cleverer for the length of a word.
+func (m *bpe) mergeShort(symbols []token) []token {
+	if len(symbols) < 2 {
+		return symbols
+	}
+	var ranks, ids [shortPiece]int32 // of the merge of symbols i and i+1
+	for i := 0; i+1 < len(symbols); i++ {
+		ranks[i], ids[i] = m.merges.get(symbols[i].id, symbols[i+1].id)
+	}
+	n := len(symbols)
+	for {
+		best, at := int32(noRank), -1
+		for i, rank := range ranks[:n-1] {
+			if rank < best {
+				best, at = rank, i
+			}
+		}
+		if at < 0 {
+			return symbols[:n]
+		}
+		symbols[at] = token{ids[at], symbols[at].start, symbols[at+1].end}
+		copy(symbols[at+1:n], symbols[at+2:n])
+		copy(ranks[at:n], ranks[at+1:n])
+		copy(ids[at:n], ids[at+1:n])
+		n--
+		if at+1 < n {
+			ranks[at], ids[at] = m.merges.get(symbols[at].id, symbols[at+1].id)
+		}
+		if at > 0 {
+			ranks[at-1], ids[at-1] = m.merges.get(symbols[at-1].id, symbols[at].id)
+		}
+		if n < 2 {
+			return symbols[:n]
+		}
+	}
+}
+
+// candidate is a merge that was possible when it was put on the heap.
+type candidate struct {
+	rank, at, to int32
+}
+
+func (c candidate) less(d candidate) bool {
+	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
+}
+
+// mergeLong does the same in O(n log n): symbols are a linked list, the
+// possible merges a heap, and a candidate whose symbols have changed since is
+// dropped when its turn comes.
+func (m *bpe) mergeLong(symbols []token) []token {
+	n := int32(len(symbols))
+	next, prev := make([]int32, n), make([]int32, n)
+	heap := make([]candidate, 0, n)
+	for i := int32(0); i < n; i++ {
+		next[i], prev[i] = i+1, i-1
+		if i+1 < n {
+			if rank, to := m.merges.get(symbols[i].id, symbols[i+1].id); rank != noRank {
+				heap = append(heap, candidate{rank, i, to})
+			}
+		}
+	}
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		siftDown(heap, i)
+	}
+	offer := func(i int32) {
+		if rank, to := m.merges.get(symbols[i].id, symbols[next[i]].id); rank != noRank {
+			heap = append(heap, candidate{rank, i, to})
+			siftUp(heap, len(heap)-1)
+		}
+	}
+	for len(heap) > 0 {
+		c := heap[0]
+		heap[0] = heap[len(heap)-1]
+		heap = heap[:len(heap)-1]
+		siftDown(heap, 0)
+		i := c.at
+		if symbols[i].id < 0 || next[i] == n {
+			continue
+		}
+		j := next[i]
+		if rank, to := m.merges.get(symbols[i].id, symbols[j].id); rank != c.rank || to != c.to {
+			continue
+		}
+		symbols[i] = token{c.to, symbols[i].start, symbols[j].end}
+		symbols[j].id = -1
+		next[i] = next[j]
+		if next[i] < n {
+			prev[next[i]] = i
+			offer(i)
+		}
+		if prev[i] >= 0 {
+			offer(prev[i])
+		}
+	}
+	kept := symbols[:0]
+	for i := int32(0); i < n; i = next[i] {
+		kept = append(kept, symbols[i])
+	}
+	return kept
+}
+
+func siftDown(heap []candidate, i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(heap) {
+			return
+		}
+		if child+1 < len(heap) && heap[child+1].less(heap[child]) {
+			child++
+		}
+		if !heap[child].less(heap[i]) {
+			return
+		}
+		heap[i], heap[child] = heap[child], heap[i]
+		i = child
+	}
+}
+
+func siftUp(heap []candidate, i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !heap[i].less(heap[parent]) {
+			return
+		}
+		heap[i], heap[parent] = heap[parent], heap[i]
+		i = parent
+	}
+}
+
+// noRank is the rank of a pair that doesn't merge.
+const noRank = 1<<31 - 1
+
+// pairTable maps a pair of token ids to the rank and the result of their
+// merge: a hash table with linear probing.
+type pairTable struct {
+	entries []pairEntry // length a power of two
+	count   int
+}
+
+type pairEntry struct {
+	key      uint64 // left<<32 | right, plus one; 0 is empty
+	rank, to int32
+}
+
+func newPairTable(size int) *pairTable {
+	n := 16
+	for n < 2*size {
+		n *= 2
+	}
+	return &pairTable{entries: make([]pairEntry, n)}
+}
+
+func (t *pairTable) find(left, right int32) (int, uint64) {
+	key := uint64(uint32(left))<<32 | uint64(uint32(right))
+	hash := key * 0x9E3779B97F4A7C15
+	mask := len(t.entries) - 1
+	k := int(hash>>32) & mask
+	key++
+	for t.entries[k].key != key && t.entries[k].key != 0 {
+		k = (k + 1) & mask
+	}
+	return k, key
+}
+
+// put enters a merge. Where a file lists a pair twice, the later line counts.
+func (t *pairTable) put(left, right, rank, to int32) {
+	k, key := t.find(left, right)
+	if t.entries[k].key == 0 {
+		t.count++
+	}
+	t.entries[k] = pairEntry{key, rank, to}
+	if 2*t.count > len(t.entries) {
+		old := t.entries
+		t.entries = make([]pairEntry, 2*len(old))
+		for _, e := range old {
+			if e.key != 0 {
+				k, _ := t.find(int32((e.key-1)>>32), int32(uint32(e.key-1)))
+				t.entries[k] = e
+			}
+		}
+	}
+}
+
+// get returns the rank and the result of merging left and right, or noRank.
+func (t *pairTable) get(left, right int32) (rank, to int32) {
+	k, _ := t.find(left, right)
+	if e := &t.entries[k]; e.key != 0 {
+		return e.rank, e.to
+	}
+	return noRank, -1
+}
+
+// pieceCache remembers the tokens of recent short pieces: text repeats its
+// words. It is a fixed number of slots, each overwritten by the next piece that
+// falls on it, so it is bounded and needs no lock.
+type pieceCache struct {
+	seed  maphash.Seed
+	slots [cacheSlots]atomic.Pointer[cachedPiece]
+}
+
+type cachedPiece struct {
+	piece  string
+	tokens []token
+}
+
+const (
+	cacheSlots     = 1 << 14
+	cachedPieceMax = 64 // bytes
+)
+
+func newPieceCache() *pieceCache { return &pieceCache{seed: maphash.MakeSeed()} }
+
+func (c *pieceCache) get(piece string) ([]token, uint64) {
+	if len(piece) > cachedPieceMax {
+		return nil, 0
+	}
+	hash := maphash.String(c.seed, piece)
+	if e := c.slots[hash%cacheSlots].Load(); e != nil && e.piece == piece {
+		return e.tokens, hash
+	}
+	return nil, hash
+}
+
+func (c *pieceCache) put(hash uint64, piece string, tokens []token) {
+	if len(piece) > cachedPieceMax || len(tokens) == 0 {
+		return
+	}
+	c.slots[hash%cacheSlots].Store(&cachedPiece{
+		piece:  strings.Clone(piece),
+		tokens: append([]token(nil), tokens...),
+	})
+}
