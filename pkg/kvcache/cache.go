@@ -11,7 +11,7 @@
 //
 //	Reserve(T)   blocks for T new tokens, copies of shared ones (copy-on-write)
 //	Append(...)  once for each layer: K, V [T, n_kv, d_head]
-//	Advance(T)   the tokens count from now on
+//	Advance(ids) the tokens count from now on
 //
 // Fork shares every block with a new sequence, Truncate goes back to an earlier length, Free gives all
 // blocks back. Bytes follow 2·L·B·T·n_kv·d_head·bytes; see Dims.Bytes.
@@ -29,9 +29,9 @@ type Cache struct {
 	pool     *Pool
 	tables   []table // of each group
 	n        int     // tokens stored
+	ids      []int   // which they are
 	reserved int     // tokens for which there are blocks
-	limit    int     // tokens there may be; 0: no limit but the pool's
-	own      bool    // the pool was made for this cache alone
+	limit    int     // tokens there may be; 0: any number
 	scratch  []dense // decoded numbers of each layer, for stored types that attention can't read
 }
 
@@ -43,26 +43,24 @@ type table struct {
 
 // NewCache makes an empty cache for one sequence.
 func (p *Pool) NewCache() *Cache {
-	return &Cache{pool: p, tables: make([]table, len(p.groups)), scratch: make([]dense, p.dims.Layers)}
+	return &Cache{pool: p, tables: make([]table, len(p.groups)), limit: p.opts.MaxTokens, scratch: make([]dense, p.dims.Layers)}
 }
 
 // NewContiguous makes a cache of its own for maxTokens tokens in one piece of memory (for layers with a
 // sliding window too: all positions are kept).
 func NewContiguous(dims Dims, maxTokens int, t Type) (*Cache, error) {
-	if maxTokens < 1 {
-		return nil, fmt.Errorf("kvcache: a contiguous cache needs room for at least one token, got %d", maxTokens)
-	}
-	p, err := NewPool(dims, Options{BlockSize: maxTokens, Type: t})
+	p, err := NewPool(dims, Contiguous(maxTokens, t))
 	if err != nil {
 		return nil, err
 	}
-	c := p.NewCache()
-	c.own, c.limit = true, maxTokens
-	return c, nil
+	return p.NewCache(), nil
 }
 
 // Len is the number of tokens stored: the position of the next one.
 func (c *Cache) Len() int { return c.n }
+
+// IDs is the tokens stored. The slice must not be changed.
+func (c *Cache) IDs() []int { return c.ids }
 
 // Pool is where the cache's blocks come from.
 func (c *Cache) Pool() *Pool { return c.pool }
@@ -187,15 +185,16 @@ func (c *Cache) Append(layer int, k, v *tensor.Tensor, row, n int) error {
 	return nil
 }
 
-// Advance counts n appended tokens as stored, and frees blocks that have left their layers' window.
-func (c *Cache) Advance(n int) error {
-	if n < 0 || c.n+n > c.reserved {
-		return fmt.Errorf("kvcache: advance by %d tokens: %d reserved", n, c.reserved-c.n)
+// Advance counts the appended tokens as stored, and frees blocks that have left their layers' window.
+func (c *Cache) Advance(ids []int) error {
+	if c.n+len(ids) > c.reserved {
+		return fmt.Errorf("kvcache: advance by %d tokens: %d reserved", len(ids), c.reserved-c.n)
 	}
-	c.n += n
+	c.n += len(ids)
+	c.ids = append(c.ids, ids...)
 	size := c.pool.opts.BlockSize
 	for g, grp := range c.pool.groups {
-		if grp.window == 0 || c.limit > 0 {
+		if grp.window == 0 {
 			continue
 		}
 		first := max(0, c.n-grp.window-c.pool.opts.Slack) / size // blocks before this one are out of sight
@@ -225,7 +224,7 @@ func (c *Cache) Truncate(n int) error {
 			return fmt.Errorf("kvcache: truncate to %d of %d tokens: the window of %d needs tokens before %d, which are gone", n, c.n, grp.window, d*size)
 		}
 	}
-	c.n = n
+	c.n, c.ids = n, c.ids[:n]
 	c.Unreserve()
 	return nil
 }
@@ -233,7 +232,7 @@ func (c *Cache) Truncate(n int) error {
 // Fork makes another sequence with the same tokens. All blocks are shared until one of the two writes.
 func (c *Cache) Fork() *Cache {
 	f := c.pool.NewCache()
-	f.n, f.reserved, f.limit = c.n, c.n, c.limit
+	f.n, f.ids, f.reserved = c.n, slices.Clone(c.ids), c.n
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	size := c.pool.opts.BlockSize
@@ -247,6 +246,16 @@ func (c *Cache) Fork() *Cache {
 	return f
 }
 
+// Take frees the cache and moves everything of another one of the same pool into it; the other is empty then.
+func (c *Cache) Take(from *Cache) error {
+	if c.pool != from.pool || c == from {
+		return fmt.Errorf("kvcache: take: want another cache of the same pool")
+	}
+	c.Free()
+	*c, *from = *from, *c
+	return nil
+}
+
 // Free gives all blocks back; the cache is empty and can be used again. Free of an empty cache does nothing.
 func (c *Cache) Free() {
 	c.pool.mu.Lock()
@@ -256,7 +265,7 @@ func (c *Cache) Free() {
 		c.shrink(c.pool.groups[g], t, 0)
 		*t = table{blocks: t.blocks[:0]}
 	}
-	c.n, c.reserved = 0, 0
+	c.n, c.ids, c.reserved = 0, c.ids[:0], 0
 	for l := range c.scratch {
 		c.scratch[l] = dense{}
 	}

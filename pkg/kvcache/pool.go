@@ -12,13 +12,20 @@ var ErrNoBlocks = errors.New("no free cache blocks")
 // Options of a pool. The zero value is an unbounded pool of float32 blocks of 64 tokens.
 type Options struct {
 	BlockSize int   // tokens a block; 0: 64
+	MaxTokens int   // tokens that a sequence may have; 0: no limit
 	Blocks    int   // how many blocks there may be at once, for each group of layers; 0: no limit
 	Type      Type  // how numbers are stored
-	Windows   []int // sliding window of each layer, 0: the layer sees everything; nil: no windows
+	Windows   []int // sliding window of each layer, 0: the layer sees everything; empty: no windows
 	Slack     int   // tokens kept behind a window so that Truncate can go back; 0: one block
 
 	// NewStorage makes the memory of a group of layers; nil: host memory.
 	NewStorage func(d Dims, blockSize int, t Type) (Storage, error)
+}
+
+// Contiguous is the options of a pool whose caches are each one piece of memory for maxTokens tokens; layers with
+// a sliding window keep everything too.
+func Contiguous(maxTokens int, t Type) Options {
+	return Options{BlockSize: maxTokens, MaxTokens: maxTokens, Type: t, Windows: []int{}}
 }
 
 // Type is how a cache stores its numbers.
@@ -81,13 +88,13 @@ func NewPool(dims Dims, opts Options) (*Pool, error) {
 	if dims.Layers < 1 || dims.KVHeads < 1 || dims.KDim < 1 || dims.VDim < 0 {
 		return nil, fmt.Errorf("kvcache: dimensions must be positive, got %+v", dims)
 	}
-	if opts.BlockSize < 0 || opts.Blocks < 0 || opts.Slack < 0 {
-		return nil, fmt.Errorf("kvcache: block size, blocks and slack must not be negative, got %d, %d, %d", opts.BlockSize, opts.Blocks, opts.Slack)
+	if opts.BlockSize < 0 || opts.MaxTokens < 0 || opts.Blocks < 0 || opts.Slack < 0 {
+		return nil, fmt.Errorf("kvcache: block size, tokens, blocks and slack must not be negative, got %d, %d, %d, %d", opts.BlockSize, opts.MaxTokens, opts.Blocks, opts.Slack)
 	}
 	if opts.Type > Int8 {
 		return nil, fmt.Errorf("kvcache: unknown type %d", opts.Type)
 	}
-	if opts.Windows != nil && len(opts.Windows) != dims.Layers {
+	if len(opts.Windows) != 0 && len(opts.Windows) != dims.Layers {
 		return nil, fmt.Errorf("kvcache: want a window for each of %d layers, got %d", dims.Layers, len(opts.Windows))
 	}
 	if opts.BlockSize == 0 {
@@ -103,7 +110,7 @@ func NewPool(dims Dims, opts Options) (*Pool, error) {
 	byWindow := map[int]int{}
 	for l := range dims.Layers {
 		w := 0
-		if opts.Windows != nil {
+		if len(opts.Windows) > 0 {
 			w = opts.Windows[l]
 		}
 		if w < 0 {

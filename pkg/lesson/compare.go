@@ -1,9 +1,11 @@
 package lesson
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"forwardpass/pkg/checkpoint"
@@ -16,7 +18,8 @@ type Difference struct {
 	Stage     string
 	Shape     []int
 	Max, Mean float64 // largest and mean absolute difference
-	At        []int   // where the largest is
+	Relative  float64 // largest difference against the scale of its row, max(1, √mean(want²)); the tolerance bounds it
+	At        []int   // where that is
 	Want, Got float32 // the two numbers there
 }
 
@@ -84,10 +87,14 @@ func goldenName(stage string, layer int) (string, bool) {
 }
 
 func (c *Comparison) add(stage string, got, want *tensor.Tensor) {
-	d := Difference{Stage: stage, Shape: append([]int(nil), got.Shape...), Max: -1}
+	d := Difference{Stage: stage, Shape: append([]int(nil), got.Shape...), Relative: -1}
 	at := 0
 	var sum float64
+	scale := 1.0
 	for i, w := range want.Data {
+		if i%want.Dim(-1) == 0 {
+			scale = max(1, rms(want.Row(i/want.Dim(-1))))
+		}
 		diff := math.Abs(float64(got.Data[i]) - float64(w))
 		if math.IsNaN(diff) && math.IsNaN(float64(w)) == math.IsNaN(float64(got.Data[i])) {
 			diff = 0
@@ -95,8 +102,9 @@ func (c *Comparison) add(stage string, got, want *tensor.Tensor) {
 			diff = math.Inf(1)
 		}
 		sum += diff
-		if diff > d.Max {
-			d.Max, at = diff, i
+		d.Max = max(d.Max, diff)
+		if rel := diff / scale; rel > d.Relative || math.IsNaN(rel) {
+			d.Relative, at = rel, i
 		}
 	}
 	d.Mean = sum / float64(len(want.Data))
@@ -106,10 +114,18 @@ func (c *Comparison) add(stage string, got, want *tensor.Tensor) {
 		d.At[i] = at % got.Shape[i]
 		at /= got.Shape[i]
 	}
-	if d.Max > c.Tol && c.First < 0 {
+	if !(d.Relative <= c.Tol) && c.First < 0 {
 		c.First = len(c.Rows)
 	}
 	c.Rows = append(c.Rows, d)
+}
+
+func rms(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum / float64(len(x)))
 }
 
 // Err is nil when every stage is within the tolerance; else it names the first that isn't.
@@ -118,28 +134,24 @@ func (c *Comparison) Err() error {
 		return nil
 	}
 	d := c.Rows[c.First]
-	return fmt.Errorf("%s: first stage that differs is %s: at %v want %g, got %g (difference %.2g, tolerance %.2g)", c.Case, d.Stage, d.At, d.Want, d.Got, d.Max, c.Tol)
+	return fmt.Errorf("%s: first stage that differs is %s: at %v want %g, got %g (relative difference %.2g, tolerance %.2g)", c.Case, d.Stage, d.At, d.Want, d.Got, d.Relative, c.Tol)
 }
 
-// Max is the largest difference of all stages.
-func (c *Comparison) Max() float64 {
-	var m float64
-	for _, d := range c.Rows {
-		m = max(m, d.Max)
-	}
-	return m
+// Largest is the row with the largest relative difference.
+func (c *Comparison) Largest() Difference {
+	return slices.MaxFunc(c.Rows, func(a, b Difference) int { return cmp.Compare(a.Relative, b.Relative) })
 }
 
 // String is the table as text.
 func (c *Comparison) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%-28s %-16s %10s %10s\n", "stage", "shape", "largest", "mean")
+	fmt.Fprintf(&s, "%-28s %-16s %10s %10s %10s\n", "stage", "shape", "largest", "mean", "relative")
 	for i, d := range c.Rows {
 		mark := ""
 		if i == c.First {
 			mark = fmt.Sprintf("  <- first over %.0e: at %v want %g, got %g", c.Tol, d.At, d.Want, d.Got)
 		}
-		fmt.Fprintf(&s, "%-28s %-16s %10.2e %10.2e%s\n", d.Stage, fmt.Sprint(d.Shape), d.Max, d.Mean, mark)
+		fmt.Fprintf(&s, "%-28s %-16s %10.2e %10.2e %10.2e%s\n", d.Stage, fmt.Sprint(d.Shape), d.Max, d.Mean, d.Relative, mark)
 	}
 	return s.String()
 }

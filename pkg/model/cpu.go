@@ -1,8 +1,6 @@
 package model
 
 import (
-	"fmt"
-
 	"forwardpass/pkg/attention"
 	"forwardpass/pkg/block"
 	"forwardpass/pkg/embed"
@@ -18,8 +16,6 @@ type CPU struct {
 	scratch block.Scratch
 	seqs    []attention.Seq
 	runs    [][]kvcache.Run
-	rotated [][]float32 // keys of sequences whose rotation depends on their length
-	heads   tensor.Tensor
 }
 
 // NewCPU makes a CPU backend. Each model needs one of its own.
@@ -64,9 +60,6 @@ func (c *CPU) Linear(x *tensor.Tensor, ps ...tensor.Product) error { return tens
 
 func (c *CPU) Rope(x *tensor.Tensor, t *rope.Table, offset int, s *Step) error {
 	heads, dim := x.Shape[1], x.Shape[2]
-	if !t.DependsOnLength() {
-		return t.ApplyStrided(x.Data[offset:], heads, heads*dim, dim, s.Pos, 0)
-	}
 	for _, q := range s.Seqs {
 		if err := t.ApplyStrided(x.Data[q.Row*heads*dim+offset:], heads, heads*dim, dim, s.Pos[q.Row:q.Row+q.T], q.Len()); err != nil {
 			return err
@@ -101,16 +94,9 @@ func (c *CPU) Attend(dst *tensor.Tensor, a *Attend, s *Step) error {
 	c.seqs = c.seqs[:0]
 	for i, q := range s.Seqs {
 		if i == len(c.runs) {
-			c.runs, c.rotated = append(c.runs, nil), append(c.rotated, nil)
+			c.runs = append(c.runs, nil)
 		}
 		c.runs[i] = c.history(c.runs[i][:0], a, q)
-		if t := a.Layer.Rope; t != nil && t.DependsOnLength() {
-			run, err := c.rotate(i, t, a.Layer.Attention, c.runs[i])
-			if err != nil {
-				return err
-			}
-			c.runs[i] = append(c.runs[i][:0], run)
-		}
 		c.seqs = append(c.seqs, attention.Seq{Start: q.Start, T: q.T, Runs: c.runs[i]})
 	}
 	if a.Weights == nil {
@@ -150,41 +136,6 @@ func (c *CPU) history(runs []kvcache.Run, a *Attend, q Span) []kvcache.Run {
 		r.V, r.HeadV, r.StepV = a.V.Data[q.Row*heads*vd:], vd, heads*vd
 	}
 	return append(runs, r)
-}
-
-// rotate makes a rotated copy of keys that are cached as they are, because their rotation depends on how long
-// the sequence is now.
-func (c *CPU) rotate(seq int, t *rope.Table, p attention.Params, runs []kvcache.Run) (kvcache.Run, error) {
-	first := runs[0].Start
-	n := 0
-	for _, r := range runs {
-		n += r.Len
-	}
-	if size := p.KVHeads * n * (p.KDim + p.VDim); cap(c.rotated[seq]) < size {
-		c.rotated[seq] = make([]float32, 2*size)
-	}
-	k := c.rotated[seq][:p.KVHeads*n*p.KDim]
-	v := c.rotated[seq][len(k) : len(k)+p.KVHeads*n*p.VDim]
-	pos := make([]int, n)
-	for i := range pos {
-		pos[i] = first + i
-	}
-	for h := range p.KVHeads {
-		at := h * n
-		for _, r := range runs {
-			for j := range r.Len {
-				copy(k[at*p.KDim:(at+1)*p.KDim], r.Keys(h, j))
-				copy(v[at*p.VDim:(at+1)*p.VDim], r.Values(h, j))
-				at++
-			}
-		}
-	}
-	for h := range p.KVHeads {
-		if err := t.ApplyStrided(k[h*n*p.KDim:], 1, p.KDim, 0, pos, first+n); err != nil {
-			return kvcache.Run{}, fmt.Errorf("model: cached keys: %w", err)
-		}
-	}
-	return kvcache.Run{Start: first, Len: n, K: k, HeadK: n * p.KDim, StepK: p.KDim, V: v, HeadV: n * p.VDim, StepV: p.VDim}, nil
 }
 
 func (c *CPU) Absorb(dst, q *tensor.Tensor, l *Layer) error { return l.Latent.Absorb(dst, q) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"forwardpass/pkg/block"
 	"forwardpass/pkg/kvcache"
@@ -27,6 +28,8 @@ type Sequence struct {
 	IDs    []int          // new tokens
 	Cache  *kvcache.Cache // holds what came before, and gets the new tokens; nil: nothing came before
 	Logits Want
+
+	again int // so many of the ids are in the cache already, but have to run again
 }
 
 // Batch is what Forward works on. It may be reused from step to step, which saves allocations.
@@ -37,6 +40,7 @@ type Batch struct {
 	// Logits is set by Forward: the wanted rows of all sequences, in order. [rows, V]
 	Logits *tensor.Tensor
 
+	seqs []Sequence // as they run
 	step Step
 }
 
@@ -57,12 +61,10 @@ func (m *Model) Forward(ctx context.Context, b *Batch) (err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, q := range b.Seqs {
-		if q.Cache == nil {
-			continue
-		}
-		if err = q.Cache.Reserve(len(q.IDs)); err != nil {
-			rollback(b.Seqs[:i])
+	b.seqs = append(b.seqs[:0], b.Seqs...)
+	for i := range b.seqs {
+		if err := m.reserve(&b.seqs[i]); err != nil {
+			b.rollback(i)
 			return fmt.Errorf("model: sequence %d: %w", i, err)
 		}
 	}
@@ -74,22 +76,39 @@ func (m *Model) Forward(ctx context.Context, b *Batch) (err error) {
 		err = errors.Join(m.forward(ctx, b), m.backend.End())
 	}
 	if err != nil {
-		rollback(b.Seqs)
+		b.rollback(len(b.seqs))
 		return err
 	}
-	for _, q := range b.Seqs {
-		if q.Cache != nil {
-			if err := q.Cache.Advance(len(q.IDs)); err != nil {
-				return err
-			}
+	for i, q := range b.seqs {
+		if q.Cache == nil {
+			continue
+		}
+		err = errors.Join(err, q.Cache.Advance(q.IDs))
+		if old := b.Seqs[i].Cache; old != q.Cache {
+			err = errors.Join(err, old.Take(q.Cache))
 		}
 	}
-	return nil
+	return err
 }
 
-// rollback takes back what a failed step has reserved.
-func rollback(seqs []Sequence) {
-	for _, q := range seqs {
+// reserve makes room for a sequence's new tokens. Where the new length changes the rotation of all positions (dynamic NTK,
+// LongRoPE), nothing that is cached is of use: the whole sequence runs again, into a fresh cache.
+func (m *Model) reserve(q *Sequence) error {
+	if q.Cache == nil {
+		return nil
+	}
+	n := q.Cache.Len()
+	if r := m.Layers[0].Rope; n > 0 && r != nil && r.Changes(n, n+len(q.IDs)) {
+		q.IDs = slices.Concat(q.Cache.IDs(), q.IDs)
+		q.again = n
+		q.Cache = q.Cache.Pool().NewCache()
+	}
+	return q.Cache.Reserve(len(q.IDs))
+}
+
+// rollback takes back what a failed step has reserved for the first n sequences.
+func (b *Batch) rollback(n int) {
+	for _, q := range b.seqs[:n] {
 		if q.Cache != nil {
 			q.Cache.Unreserve()
 		}
@@ -137,14 +156,14 @@ func (m *Model) check(b *Batch) error {
 func (b *Batch) plan() {
 	s := &b.step
 	s.IDs, s.Pos, s.Seqs, s.Rows = s.IDs[:0], s.Pos[:0], s.Seqs[:0], s.Rows[:0]
-	for _, q := range b.Seqs {
+	for _, q := range b.seqs {
 		span := Span{Row: len(s.IDs), T: len(q.IDs), Cache: q.Cache}
 		if q.Cache != nil {
 			span.Start = q.Cache.Len()
 		}
 		for i := range q.IDs {
 			s.Pos = append(s.Pos, span.Start+i)
-			if q.Logits == All || q.Logits == Last && i == len(q.IDs)-1 {
+			if q.Logits == All && i >= q.again || q.Logits == Last && i == len(q.IDs)-1 {
 				s.Rows = append(s.Rows, span.Row+i)
 			}
 		}
@@ -347,13 +366,8 @@ func (m *Model) attention(out, in *tensor.Tensor, i int, l *Layer, b *Batch) err
 			}
 		}
 		if l.Rope != nil {
-			if err := be.Rope(q, l.Rope, 0, s); err != nil {
+			if err := errors.Join(be.Rope(q, l.Rope, 0, s), be.Rope(k, l.Rope, 0, s)); err != nil {
 				return err
-			}
-			if !l.Rope.DependsOnLength() { // else Attend rotates the keys, old and new
-				if err := be.Rope(k, l.Rope, 0, s); err != nil {
-					return err
-				}
 			}
 		}
 		if b.Trace != nil {

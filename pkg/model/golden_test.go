@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,14 +18,23 @@ func golden(t testing.TB) []string {
 	if err != nil || len(files) < 25 {
 		t.Fatalf("want at least 25 golden models, got %d (%v)", len(files), err)
 	}
-	for i, f := range files {
-		files[i] = strings.TrimSuffix(f, ".safetensors")
+	var paths []string
+	for _, f := range files {
+		name := strings.TrimSuffix(f, ".safetensors")
+		if !strings.Contains(name, "llama2c-v1") && !strings.Contains(name, "llama2c-v2") { // TestRefused has these
+			paths = append(paths, name)
+		}
 	}
-	return files
+	return paths
 }
 
 func open(t testing.TB, path string) *model.Model {
 	t.Helper()
+	for _, ext := range []string{".gguf", ".bin"} {
+		if _, err := os.Stat(path + ext); err == nil {
+			path += ext
+		}
+	}
 	m, err := model.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +51,7 @@ func TestFamilies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("largest difference %.1e\n%s", c.Max(), c)
+			t.Logf("largest relative difference %.1e\n%s", c.Largest().Relative, c)
 			if err := c.Err(); err != nil {
 				t.Error(err)
 			}

@@ -13,7 +13,6 @@ package model
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"forwardpass/pkg/attention"
@@ -122,7 +121,7 @@ func (m *Model) CacheDims() kvcache.Dims {
 }
 
 // NewPool makes a pool of cache blocks for this model, in its backend's memory; layers with a sliding window
-// keep no more than they see, unless opts.Windows says otherwise.
+// keep no more than they see, unless opts.Windows is set (to an empty list: everything is kept).
 func (m *Model) NewPool(opts kvcache.Options) (*kvcache.Pool, error) {
 	if opts.Windows == nil {
 		opts.Windows = m.Config.Windows
@@ -140,14 +139,6 @@ func (m *Model) NewCache(opts kvcache.Options) (*kvcache.Cache, error) {
 		return nil, err
 	}
 	return p.NewCache(), nil
-}
-
-// NewContiguous makes a cache for one sequence in one piece of memory for maxTokens tokens.
-func (m *Model) NewContiguous(maxTokens int) (*kvcache.Cache, error) {
-	if maxTokens < 1 {
-		return nil, fmt.Errorf("model: a contiguous cache needs room for at least one token, got %d", maxTokens)
-	}
-	return m.NewCache(kvcache.Options{BlockSize: maxTokens, Blocks: 1, Windows: make([]int, len(m.Layers))})
 }
 
 // Parameters counts the numbers in the model's weights, once where the head is tied to the embedding.

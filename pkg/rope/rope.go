@@ -82,10 +82,16 @@ func (t *Table) Config() Config { return t.cfg }
 // AttentionFactor multiplies every cosine and sine (YaRN, LongRoPE); 1 elsewhere.
 func (t *Table) AttentionFactor() float64 { return t.factor }
 
-// DependsOnLength says whether the frequencies change with the length of the sequence (dynamic NTK,
-// LongRoPE). Keys of such a model must be cached as they are before the rotation.
-func (t *Table) DependsOnLength() bool {
-	return t.cfg.Scaling.Type == Dynamic || t.cfg.Scaling.Type == LongRoPE
+// Changes says whether sequences of the two lengths have different frequencies (dynamic NTK, LongRoPE). What was computed for
+// the one is of no use for the other: not the cached keys, nor anything in the layers above them.
+func (t *Table) Changes(from, to int) bool {
+	switch sc := t.cfg.Scaling; sc.Type {
+	case Dynamic:
+		return from != to && max(from, to) > t.cfg.MaxPositions
+	case LongRoPE:
+		return (from > sc.OriginalMax) != (to > sc.OriginalMax)
+	}
+	return false
 }
 
 // Frequencies is θᵢ for each pair of a sequence of the given length, in radians a position. [Dim/2]

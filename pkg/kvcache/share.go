@@ -1,0 +1,82 @@
+package kvcache
+
+import "fmt"
+
+// Blocks may be held by something else than a cache: a prefix tree keeps the blocks of finished requests, so
+// that the next request with the same beginning adopts them instead of computing them again.
+
+// Retain adds a reference to blocks in use of a group. On an error nothing has changed.
+func (p *Pool) Retain(group int, blocks ...int32) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.held(group, blocks)
+	if err != nil {
+		return fmt.Errorf("kvcache: retain: %w", err)
+	}
+	for _, b := range blocks {
+		g.refs[b]++
+	}
+	return nil
+}
+
+// Release gives back what Retain added; a block without references is free. On an error nothing has changed.
+func (p *Pool) Release(group int, blocks ...int32) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.held(group, blocks)
+	if err != nil {
+		return fmt.Errorf("kvcache: release: %w", err)
+	}
+	for _, b := range blocks {
+		g.drop(b)
+	}
+	return nil
+}
+
+// Refs is how many caches and other holders refer to a block; 0: the block is free.
+func (p *Pool) Refs(group int, block int32) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.groups[group]
+	if block < 0 || int(block) >= len(g.refs) {
+		return 0
+	}
+	return int(g.refs[block])
+}
+
+// Adopt makes a cache whose first n tokens are in the given blocks, in token order, which stay shared until the
+// new cache writes to them. It needs a pool without sliding windows: all layers in one group.
+func (p *Pool) Adopt(blocks []int32, n int) (*Cache, error) {
+	if len(p.groups) != 1 || p.groups[0].window != 0 {
+		return nil, fmt.Errorf("kvcache: adopt: the pool has sliding windows")
+	}
+	if size := p.opts.BlockSize; n < 0 || len(blocks) != (n+size-1)/size {
+		return nil, fmt.Errorf("kvcache: adopt: %d tokens in %d blocks of %d", n, len(blocks), size)
+	}
+	c := p.NewCache()
+	if err := p.Retain(0, blocks...); err != nil {
+		return nil, err
+	}
+	c.tables[0].blocks = append(c.tables[0].blocks, blocks...)
+	c.n, c.reserved = n, n
+	return c, nil
+}
+
+// held checks that all blocks are in use, each as often as it is named. The pool's lock is held.
+func (p *Pool) held(group int, blocks []int32) (*group, error) {
+	if group < 0 || group >= len(p.groups) {
+		return nil, fmt.Errorf("group %d of %d", group, len(p.groups))
+	}
+	g := p.groups[group]
+	for i, b := range blocks {
+		if b < 0 || int(b) >= len(g.refs) || g.refs[b] == 0 {
+			return nil, fmt.Errorf("block %d is not in use", b)
+		}
+		for _, other := range blocks[:i] {
+			if b == other {
+				return nil, fmt.Errorf("block %d is named twice", b)
+			}
+		}
+	}
+	return g, nil
+}
