@@ -242,19 +242,3 @@ func TestCheckFinite(t *testing.T) {
 	qt, _ := g.Tensor("q")
 	wantError(t, g.CheckFinite(t.Context(), nil), `tensor "q": +Inf at [1 0]`, fmt.Sprintf("byte %d", qt.Offset+34))
 }
-
-func ExampleOpen() {
-	c, err := checkpoint.Open("../../testdata/storyland")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	w, err := c.Tensor("model.embed_tokens.weight")
-	fmt.Println(w.Name, w.Type, len(w.Shape), "axes", err)
-	_, err = c.Tensor("transformer.wte.weight") // GPT-2's name
-	fmt.Println(err)
-	// Output:
-	// model.embed_tokens.weight BF16 2 axes <nil>
-	// checkpoint: ../../testdata/storyland has no tensor "transformer.wte.weight" among its 38
-}

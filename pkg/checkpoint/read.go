@@ -87,16 +87,23 @@ func (c *Checkpoint) Transposed(name string, in, out int) (*tensor.Matrix, error
 	return tensor.NewMatrix(m.Type, m.Cols, m.Rows, data) // [out, in]
 }
 
-// transpose writes src [rows, cols] as dst [cols, rows], tile by tile so that both sides stay in the cache.
+// transpose writes src [rows, cols] as dst [cols, rows], tile by tile. A tile is copied out first: its rows
+// lie a power of two apart in most models, where reading down a column would evict what comes next.
 func transpose[T any](dst, src []T, rows, cols int) {
 	const tile = 32
 	strips := (cols + tile - 1) / tile
 	tensor.Parallel(strips, tensor.Func(func(strip int) {
+		var buf [tile][tile]T
 		lo, hi := strip*tile, min(strip*tile+tile, cols)
 		for top := 0; top < rows; top += tile {
+			n := min(tile, rows-top)
+			for r := range n {
+				copy(buf[r][:], src[(top+r)*cols+lo:(top+r)*cols+hi])
+			}
 			for c := lo; c < hi; c++ {
-				for r := top; r < min(top+tile, rows); r++ {
-					dst[c*rows+r] = src[r*cols+c]
+				out := dst[c*rows+top:][:n]
+				for r := range out {
+					out[r] = buf[r][c-lo]
 				}
 			}
 		}

@@ -89,3 +89,22 @@ func benchmarkOpen(b *testing.B, path string) {
 		}
 	}
 }
+
+// GPT-2's largest matrix is 768 × 3072; its 48 transposed weights are 85 million numbers.
+func BenchmarkTransposed(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "x.safetensors")
+	if err := checkpoint.WriteSafetensors(path, nil, []*checkpoint.Tensor{f32("w", make([]float32, 768*3072), 768, 3072)}); err != nil {
+		b.Fatal(err)
+	}
+	c, err := checkpoint.ReadSafetensors(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	b.SetBytes(4 * 768 * 3072)
+	for b.Loop() {
+		if _, err := c.Transposed("w", 768, 3072); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
