@@ -57,6 +57,23 @@ func (p *Pipeline) Probs(logits []float32, history []int) ([]float64, error) {
 	return p.probs(make([]float64, len(logits))), nil
 }
 
+// Scores writes the logits after all steps into dst [V]; those of tokens that are out are −Inf. Beam search adds them up.
+func (p *Pipeline) Scores(dst []float64, logits []float32, history []int) error {
+	if err := p.apply(logits, history); err != nil {
+		return err
+	}
+	if len(dst) != len(logits) {
+		return fmt.Errorf("sample: scores: want room for %d logits, got %d", len(logits), len(dst))
+	}
+	for i := range dst {
+		dst[i] = math.Inf(-1)
+	}
+	for _, id := range p.kept {
+		dst[id] = p.x[id]
+	}
+	return nil
+}
+
 // Step is what one step of the pipeline did.
 type Step struct {
 	Name    string    // as in [Order], or "greedy"

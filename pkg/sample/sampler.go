@@ -49,6 +49,3 @@ func (s *Sampler) last() int {
 
 // Draw takes a token from the distribution p [V] with the sequence's own generator.
 func (s *Sampler) Draw(p []float64) int { return Choose(p, s.rng.Float64()) }
-
-// Greedy reports whether the sampler always takes the largest logit.
-func (s *Sampler) Greedy() bool { return s.opts.Temperature == 0 }
