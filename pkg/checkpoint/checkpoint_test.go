@@ -189,7 +189,7 @@ func TestReadRefuses(t *testing.T) {
 		{"matrix as vector", errorOf(c.Vector("model.up.weight", 6)), []string{"want shape [6], got [2 3]"}},
 		{"length", errorOf(c.Vector("model.norm.weight", 3)), []string{"want shape [3], got [2]"}},
 		{"axes", errorOf(c.Floats("experts", 8, 3)), []string{"want shape [8 3], got [2 4 3]"}},
-		{"floats as integers", errorOf(c.Ints("experts")), []string{`"experts" is F32, want integers`}},
+		{"floats as integers", errorOf(c.Ints("experts")), []string{`"experts" is F32, want BOOL, U8 to U32 or I8 to I64`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { wantError(t, tt.err, tt.want...) })

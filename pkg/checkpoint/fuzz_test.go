@@ -2,15 +2,18 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"os"
 	"path/filepath"
 	"runtime/metrics"
 	"testing"
+
+	"forwardpass/pkg/tensor"
 )
 
 // The loaders take any bytes: no panic, every tensor inside the file and as large as its shape says, and
-// memory in proportion to the file. GGUF's is in internal/gguf.
+// memory in proportion to the file. What they accept can then be read in every way without a panic.
 
 func FuzzSafetensors(f *testing.F) {
 	for _, json := range []string{
@@ -29,7 +32,7 @@ func FuzzSafetensors(f *testing.F) {
 		entries, _, err := parseSafetensors(data, "fuzz")
 		checkAllocation(t, before, data)
 		if err == nil {
-			checkEntries(t, entries, data, safetensorsTypes)
+			checkEntries(t, entries, data)
 		}
 	})
 }
@@ -56,7 +59,32 @@ func FuzzLlama2C(f *testing.F) {
 		_, entries, err := parseLlama2C(data, "fuzz")
 		checkAllocation(t, before, data)
 		if err == nil {
-			checkEntries(t, entries, data, safetensorsTypes)
+			checkEntries(t, entries, data)
+		}
+	})
+}
+
+func FuzzGGUF(f *testing.F) {
+	for typ := tensor.F32; typ.Valid(); typ++ {
+		block, size := typ.Block()
+		path := filepath.Join(f.TempDir(), "x.gguf")
+		x := &Tensor{Name: "w", Type: typ, Shape: []int{2, block}, Data: make([]byte, 2*size)}
+		y := &Tensor{Name: "v", Type: tensor.F32, Shape: []int{1}, Data: make([]byte, 4)}
+		if err := WriteGGUF(path, map[string]any{"general.architecture": "llama"}, []*Tensor{x, y}); err != nil {
+			f.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := allocated()
+		_, entries, err := parseGGUF(data, "fuzz")
+		checkAllocation(t, before, data)
+		if err == nil {
+			checkEntries(t, entries, data)
 		}
 	})
 }
@@ -79,21 +107,37 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-func checkEntries(t *testing.T, entries []*entry, data []byte, types map[string]int) {
+func checkEntries(t *testing.T, entries []*entry, data []byte) {
 	t.Helper()
+	c := &Checkpoint{entries: map[string]*entry{}, asked: map[string]bool{}}
 	for _, e := range entries {
 		end := e.Offset + int64(len(e.Data))
 		if e.Offset < 0 || end > int64(len(data)) || !bytes.Equal(e.Data, data[e.Offset:end]) {
 			t.Errorf("tensor %q at byte %d, %d bytes: not a window on the file", e.Name, e.Offset, len(e.Data))
 		}
-		n := types[e.stored]
-		for _, d := range e.Shape {
-			n *= d
+		n := tensor.Size(e.Shape)
+		if each := safetensorsTypes[e.stored]; each > 0 && n*each != len(e.Data) || e.computes && e.Type.Bytes(n) != len(e.Data) {
+			t.Errorf("tensor %q: %s %v has %d bytes", e.Name, e.stored, e.Shape, len(e.Data))
 		}
-		if n != len(e.Data) {
-			t.Errorf("tensor %q: %s %v takes %d bytes, has %d", e.Name, e.stored, e.Shape, n, len(e.Data))
+		c.entries[e.Name] = e
+	}
+	if len(c.entries) != len(entries) {
+		t.Errorf("%d tensors have %d names", len(entries), len(c.entries))
+	}
+	for _, name := range c.Names() {
+		x, errX := c.Floats(name)
+		m, errM := c.Matrix(name, -1, -1)
+		if errX == nil && errM == nil && len(x.Data) != m.Rows*m.Cols {
+			t.Errorf("tensor %q: %d numbers, but a matrix [%d, %d]", name, len(x.Data), m.Rows, m.Cols)
+		}
+		if _, err := c.Ints(name); err == nil && errX == nil {
+			t.Errorf("tensor %q is of floats and of integers", name)
+		}
+		if tr, err := c.Transposed(name, -1, -1); err == nil && (tr.Rows != m.Cols || tr.Cols != m.Rows) {
+			t.Errorf("tensor %q: transposed [%d, %d]", name, tr.Rows, tr.Cols)
 		}
 	}
+	_ = c.CheckFinite(context.Background(), nil) // NaN is no surprise here
 }
 
 func checkAllocation(t *testing.T, before uint64, data []byte) {

@@ -92,6 +92,9 @@ func (c *Checkpoint) Transposed(name string, in, out int) (*tensor.Matrix, error
 func transpose[T any](dst, src []T, rows, cols int) {
 	const tile = 32
 	strips := (cols + tile - 1) / tile
+	if len(src) == 0 {
+		strips = 0 // however many columns of nothing
+	}
 	tensor.Parallel(strips, tensor.Func(func(strip int) {
 		var buf [tile][tile]T
 		lo, hi := strip*tile, min(strip*tile+tile, cols)
@@ -160,7 +163,7 @@ func (c *Checkpoint) Ints(name string) ([]int, error) {
 		"I64":  func(i int) int { return int(le.Uint64(b[8*i:])) },
 	}[e.stored]
 	if at == nil {
-		return nil, fmt.Errorf("checkpoint: %s: tensor %q is %s, want integers", e.File, name, e.stored)
+		return nil, fmt.Errorf("checkpoint: %s: tensor %q is %s, want BOOL, U8 to U32 or I8 to I64", e.File, name, e.stored)
 	}
 	out := make([]int, tensor.Size(e.Shape))
 	for i := range out {
