@@ -44,13 +44,14 @@ func (p *Pool) Refs(group int, block int32) int {
 	return int(g.refs[block])
 }
 
-// Adopt makes a cache whose first n tokens are in the given blocks, in token order, which stay shared until the
+// Adopt makes a cache of the tokens ids, which are in the given blocks in this order. The blocks stay shared until the
 // new cache writes to them. It needs a pool without sliding windows: all layers in one group.
-func (p *Pool) Adopt(blocks []int32, n int) (*Cache, error) {
+func (p *Pool) Adopt(ids []int, blocks []int32) (*Cache, error) {
 	if len(p.groups) != 1 || p.groups[0].window != 0 {
 		return nil, fmt.Errorf("kvcache: adopt: the pool has sliding windows")
 	}
-	if size := p.opts.BlockSize; n < 0 || len(blocks) != (n+size-1)/size {
+	n, size := len(ids), p.opts.BlockSize
+	if len(blocks) != (n+size-1)/size {
 		return nil, fmt.Errorf("kvcache: adopt: %d tokens in %d blocks of %d", n, len(blocks), size)
 	}
 	c := p.NewCache()
@@ -58,7 +59,7 @@ func (p *Pool) Adopt(blocks []int32, n int) (*Cache, error) {
 		return nil, err
 	}
 	c.tables[0].blocks = append(c.tables[0].blocks, blocks...)
-	c.n, c.reserved = n, n
+	c.n, c.ids, c.reserved = n, append(c.ids, ids...), n
 	return c, nil
 }
 

@@ -1,6 +1,9 @@
 package kvcache
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Swapper is a Storage whose blocks can be taken out to the host's memory and brought back.
 type Swapper interface {
@@ -17,7 +20,7 @@ type BlockData struct {
 
 // Swapped is a sequence whose tokens wait outside of the pool, as vLLM's swapped requests do.
 type Swapped struct {
-	n      int
+	ids    []int
 	groups []swappedTable
 	bytes  int64
 }
@@ -28,7 +31,7 @@ type swappedTable struct {
 }
 
 // Len is the number of tokens.
-func (s *Swapped) Len() int { return s.n }
+func (s *Swapped) Len() int { return len(s.ids) }
 
 // Blocks is how many blocks SwapIn needs, over all groups.
 func (s *Swapped) Blocks() int {
@@ -45,7 +48,7 @@ func (s *Swapped) Bytes() int64 { return s.bytes }
 // SwapOut copies the cache's tokens out of the pool and frees its blocks. Blocks that others share stay with them.
 // On an error the cache is as it was.
 func (c *Cache) SwapOut() (*Swapped, error) {
-	s := &Swapped{n: c.n, bytes: c.Bytes()}
+	s := &Swapped{ids: slices.Clone(c.ids), bytes: c.Bytes()}
 	size := c.pool.opts.BlockSize
 	for g, t := range c.tables {
 		store, ok := c.pool.groups[g].store.(Swapper)
@@ -85,7 +88,7 @@ func (p *Pool) SwapIn(s *Swapped) (*Cache, error) {
 			}
 		}
 	}
-	c.n, c.reserved = s.n, s.n
+	c.n, c.ids, c.reserved = len(s.ids), slices.Clone(s.ids), len(s.ids)
 	return c, nil
 }
 
@@ -112,9 +115,9 @@ func (c *Cache) restore(g int, d BlockData) error {
 // Save copies a block.
 func (h *host) Save(block int) (BlockData, error) {
 	if h.typ == F32 {
-		return BlockData{Floats: append([]float32(nil), h.floats[block]...)}, nil
+		return BlockData{Floats: slices.Clone(h.floats[block])}, nil
 	}
-	return BlockData{Ints: append([]int8(nil), h.ints[block]...), Scales: append([]float32(nil), h.scales[block]...)}, nil
+	return BlockData{Ints: slices.Clone(h.ints[block]), Scales: slices.Clone(h.scales[block])}, nil
 }
 
 // Restore writes a saved block over another.
