@@ -86,6 +86,21 @@ func OpenWith(path string, opts Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return open(file, opts)
+}
+
+// OpenConfig opens the weights of a .safetensors file under a configuration of your own, in the format of config.json:
+// what a lesson needs to run a model in another way than it was made for.
+func OpenConfig(path string, config []byte) (*Model, error) {
+	file, err := checkpoint.ReadSafetensors(path)
+	if err != nil {
+		return nil, err
+	}
+	file.Config = config
+	return open(file, Options{})
+}
+
+func open(file *checkpoint.Checkpoint, opts Options) (*Model, error) {
 	m, err := build(file, opts)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
