@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -17,8 +18,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// attempts is how often a transfer that breaks off is taken up again, one second after another.
-const attempts = 4
+const (
+	attempts = 4                // how often a transfer that breaks off is begun in one call
+	stall    = 60 * time.Second // without a byte: the transfer has broken off
+)
 
 // bringFile makes sure that the blob of a file is in the cache, and links it into the snapshot.
 func (c repoCache) bringFile(ctx context.Context, commit string, f remoteFile, token string, m *meter) error {
@@ -95,6 +98,10 @@ func (e *statusError) Error() string {
 
 // transfer appends to part what is missing of a file.
 func transfer(ctx context.Context, f remoteFile, part, token string, m *meter) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no byte has come for %v", stall)) })
+	defer silence.Stop()
 	out, err := os.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
@@ -117,7 +124,7 @@ func transfer(ctx context.Context, f remoteFile, part, token string, m *meter) e
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -133,11 +140,17 @@ func transfer(ctx context.Context, f remoteFile, part, token string, m *meter) e
 		return &statusError{resp.StatusCode, resp.Status}
 	}
 	body := io.LimitReader(resp.Body, f.size-have+1) // one more, to notice a file that is too long
-	n, err := io.Copy(&countingWriter{out, have, func(n int64) { m.set(f.name, min(n, f.size)) }}, body)
-	if err == nil && have+n != f.size {
-		err = fmt.Errorf("want %d bytes, got %d", f.size, have+n)
+	n, err := io.Copy(&countingWriter{out, have, func(n int64) {
+		silence.Reset(stall)
+		m.set(f.name, min(n, f.size))
+	}}, body)
+	switch {
+	case err != nil:
+		return cmp.Or(context.Cause(ctx), err)
+	case have+n != f.size:
+		return fmt.Errorf("want %d bytes, got %d", f.size, have+n)
 	}
-	return errors.Join(err, out.Close())
+	return out.Close()
 }
 
 func rewind(f *os.File) error {
