@@ -6,10 +6,11 @@
 import os
 import sys
 
+import golden  # first: it sets the environment of the others
+
 import numpy as np
 from tokenizers import Tokenizer
 
-import golden
 
 sys.path.insert(0, os.path.join(golden.HERE, "..", "storyland"))
 import generate as grammar
@@ -32,18 +33,18 @@ SEED = 7
 
 
 def long_text(tokenizer):
-    """The first 199 tokens of stories from the grammar; with the start token, 200."""
+    """The first 200 tokens of stories from the grammar, the start token included."""
     g, text = grammar.Grammar(SEED), ""
-    while len(tokenizer.encode(text).ids) < 199:
+    while len(tokenizer.encode(text).ids) < 200:
         text += (" " if text else "") + g.story()
-    end = tokenizer.encode(text).offsets[198][1]
+    end = tokenizer.encode(text).offsets[199][1]
     return text[:end]
 
 
 def training_batch(tokenizer):
     """Five stories: whole, and (for the last two) with the labels of their first half ignored."""
     g = grammar.Grammar(SEED + 1)
-    sequences = [[EOT] + tokenizer.encode(g.story()).ids + [EOT] for _ in range(5)]
+    sequences = [tokenizer.encode(g.story()).ids + [EOT] for _ in range(5)]
     labels = [list(s) for s in sequences]
     for y in labels[3:]:
         half = len(y) // 2
@@ -57,7 +58,7 @@ def main(stem):
     tensors, cases = {}, {}
     for name, text in PROMPTS.items():
         text = long_text(tokenizer) if text is None else text
-        ids = [EOT] + tokenizer.encode(text).ids
+        ids = tokenizer.encode(text).ids
         found = golden.stages(model, ids)
         if name == LONG:  # its attention maps would be 5 MB
             found = {k: found[k] for k in ("final", "logits")}
@@ -74,7 +75,7 @@ def main(stem):
     once = beam_prompts[-1]
     golden.write(stem, tensors, {
         "script": "testdata/reference/storyland.py", "versions": golden.versions(), "grammar_seed": SEED,
-        "note": "ids start with <|endoftext|> (0), which the tokenizer doesn't add by itself. greedy stops at it, keeps it as the last id, "
+        "note": "ids start with <|endoftext|> (0), which the tokenizer adds. greedy stops at it, keeps it as the last id, "
                 "and has at most 64 ids; greedy_ignoring_eos has 64. "
                 "The case story has no hidden states and attention weights.",
         "cases": cases,

@@ -29,7 +29,7 @@ class Probe:
         self.model = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
 
     def ids(self, text):
-        return [EOT] + self.tokenizer.encode(text).ids
+        return self.tokenizer.encode(text).ids
 
     def forward(self, text, **options):
         return self.model(torch.tensor([self.ids(text)]), **options)

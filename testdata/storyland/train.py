@@ -34,7 +34,7 @@ def arguments():
 def load(tokenizer, path, eot):
     with open(path, encoding="utf-8") as f:
         encoded = tokenizer.encode_batch([line.rstrip("\n") for line in f])
-    return [[eot] + e.ids + [eot] for e in encoded]
+    return [e.ids + [eot] for e in encoded]
 
 
 def batches(stories, rng, batch_tokens):
