@@ -187,6 +187,34 @@ def write(stem, tensors, facts):
     write_json(stem + ".json", facts)
 
 
+def same(old, new, tolerance):
+    """Stop at the first thing that differs between two makings of stem.safetensors and stem.json."""
+    a, b = (safetensors.numpy.load_file(stem + ".safetensors") for stem in (old, new))
+    assert a.keys() == b.keys(), f"{old}: tensors {sorted(a.keys() ^ b.keys())}"
+    worst = 0.0
+    for name in a:
+        if a[name].dtype.kind in "iu" and not name.endswith("top.ids"):  # equal logits may change places there
+            assert np.array_equal(a[name], b[name]), f"{old}: {name} differs"
+        elif a[name].dtype.kind == "f":
+            worst = max(worst, float(np.abs(a[name].astype(np.float64) - b[name]).max()))
+    assert worst <= tolerance, f"{old}: differs by {worst}"
+    with open(old + ".json", encoding="utf-8") as x, open(new + ".json", encoding="utf-8") as y:
+        difference = unlike(json.load(x), json.load(y), tolerance)
+    assert difference is None, f"{old}.json: {difference}"
+    print(f"{os.path.basename(old):<22} as committed, largest difference {worst:.1e}", flush=True)
+
+
+def unlike(a, b, tolerance, path=""):
+    """Where two JSON values differ, floats by more than the tolerance; versions and leads apart."""
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        return next((d for k in a if k not in ("versions", "smallest_lead") and (d := unlike(a[k], b[k], tolerance, f"{path}/{k}"))), None)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return next((d for i, (x, y) in enumerate(zip(a, b)) if (d := unlike(x, y, tolerance, f"{path}/{i}"))), None)
+    if isinstance(a, float) and isinstance(b, float):
+        return None if abs(a - b) <= 100 * tolerance else f"{path}: {a} and {b}"  # sums over a whole sequence
+    return None if a == b else f"{path}: {a} and {b}"
+
+
 def write_json(path, facts):
     with open(path, "w", encoding="utf-8") as f:
         f.write(pretty(facts) + "\n")
