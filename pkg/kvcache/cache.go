@@ -239,7 +239,7 @@ func (c *Cache) Fork() *Cache {
 	for g, t := range c.tables {
 		blocks := t.blocks[:min(len(t.blocks), max((c.n+size-1)/size, t.dropped))]
 		for _, b := range blocks[t.dropped:] {
-			c.pool.groups[g].refs[b]++
+			c.pool.groups[g].share(b)
 		}
 		f.tables[g] = table{slices.Clone(blocks), t.dropped}
 	}

@@ -78,8 +78,10 @@ type group struct {
 	dims    Dims
 	store   Storage
 	refs    []int32 // of each block; 0: free
+	kept    []int32 // how many of them are Retain's
 	free    []int32
 	inUse   int
+	idle    int // blocks that no cache refers to, only Retain
 	maximum int
 }
 
@@ -155,6 +157,7 @@ func (p *Pool) Storage(group int) Storage { return p.groups[group].store }
 // Stats counts blocks, over all groups.
 type Stats struct {
 	InUse, Free, Limit int   // Limit 0: unbounded; Free counts what could still be handed out below the limit
+	Idle               int   // of those in use, the ones that no cache refers to, only Retain
 	Bytes              int64 // of the blocks in use
 }
 
@@ -165,6 +168,7 @@ func (p *Pool) Stats() Stats {
 	var s Stats
 	for _, g := range p.groups {
 		s.InUse += g.inUse
+		s.Idle += g.idle
 		s.Limit += g.maximum
 		s.Bytes += int64(g.inUse) * g.store.BlockBytes()
 		if g.maximum > 0 {
@@ -204,6 +208,7 @@ func (g *group) take() (int32, error) {
 			g.free = append(g.free, int32(len(g.refs)+grow-1-i))
 		}
 		g.refs = append(g.refs, make([]int32, grow)...)
+		g.kept = append(g.kept, make([]int32, grow)...)
 	}
 	b := g.free[len(g.free)-1]
 	g.free = g.free[:len(g.free)-1]
@@ -212,11 +217,24 @@ func (g *group) take() (int32, error) {
 	return b, nil
 }
 
-// drop gives one reference to block b back. The pool's lock is held.
+// share adds a cache's reference to block b. The pool's lock is held.
+func (g *group) share(b int32) {
+	if g.onlyKept(b) {
+		g.idle--
+	}
+	g.refs[b]++
+}
+
+// drop gives a cache's reference to block b back. The pool's lock is held.
 func (g *group) drop(b int32) {
 	g.refs[b]--
 	if g.refs[b] == 0 {
 		g.free = append(g.free, b)
 		g.inUse--
+	} else if g.onlyKept(b) {
+		g.idle++
 	}
 }
+
+// onlyKept says that block b is in use, but by no cache.
+func (g *group) onlyKept(b int32) bool { return g.kept[b] > 0 && g.refs[b] == g.kept[b] }

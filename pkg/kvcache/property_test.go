@@ -183,7 +183,7 @@ func (w *world) check() error {
 		}
 	}
 	for g, grp := range w.pool.groups {
-		refs := make([]int32, len(grp.refs))
+		refs, kept := make([]int32, len(grp.refs)), make([]int32, len(grp.refs))
 		for _, x := range w.live {
 			t := x.cache.tables[g]
 			for _, b := range t.blocks[t.dropped:] {
@@ -194,13 +194,17 @@ func (w *world) check() error {
 			for _, blocks := range w.kept {
 				for _, b := range blocks {
 					refs[b]++
+					kept[b]++
 				}
 			}
 		}
-		used := 0
+		used, idle := 0, 0
 		for b, n := range refs {
-			if n != grp.refs[b] {
-				return fmt.Errorf("group %d, block %d: %d references, %d counted", g, b, grp.refs[b], n)
+			if n != grp.refs[b] || kept[b] != grp.kept[b] {
+				return fmt.Errorf("group %d, block %d: %d references (%d retained), %d (%d) counted", g, b, grp.refs[b], grp.kept[b], n, kept[b])
+			}
+			if n > 0 && n == kept[b] {
+				idle++
 			}
 			if n > 0 {
 				used++
@@ -208,6 +212,9 @@ func (w *world) check() error {
 			if free := slices.Contains(grp.free, int32(b)); free != (n == 0) {
 				return fmt.Errorf("group %d, block %d with %d references: on the free list %v", g, b, n, free)
 			}
+		}
+		if idle != grp.idle {
+			return fmt.Errorf("group %d: %d idle blocks, %d counted as idle", g, idle, grp.idle)
 		}
 		if used != grp.inUse || used+len(grp.free) != len(grp.refs) {
 			return fmt.Errorf("group %d: %d blocks used, %d counted as used, %d free of %d", g, used, grp.inUse, len(grp.free), len(grp.refs))

@@ -15,6 +15,7 @@ func (p *Pool) Retain(group int, blocks ...int32) error {
 	}
 	for _, b := range blocks {
 		g.refs[b]++
+		g.kept[b]++
 	}
 	return nil
 }
@@ -28,6 +29,15 @@ func (p *Pool) Release(group int, blocks ...int32) error {
 		return fmt.Errorf("kvcache: release: %w", err)
 	}
 	for _, b := range blocks {
+		if g.kept[b] == 0 {
+			return fmt.Errorf("kvcache: release: block %d is not retained", b)
+		}
+	}
+	for _, b := range blocks {
+		if g.onlyKept(b) {
+			g.idle--
+		}
+		g.kept[b]--
 		g.drop(b)
 	}
 	return nil
@@ -44,6 +54,14 @@ func (p *Pool) Refs(group int, block int32) int {
 	return int(g.refs[block])
 }
 
+// Idle says that a block is held by Retain only: Release frees it, if it was retained once; a block shared with a cache stays.
+func (p *Pool) Idle(group int, block int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.groups[group]
+	return block >= 0 && int(block) < len(g.refs) && g.onlyKept(block)
+}
+
 // Adopt makes a cache of the tokens ids, which are in the given blocks in this order. The blocks stay shared until the
 // new cache writes to them. It needs a pool without sliding windows: all layers in one group.
 func (p *Pool) Adopt(ids []int, blocks []int32) (*Cache, error) {
@@ -54,10 +72,16 @@ func (p *Pool) Adopt(ids []int, blocks []int32) (*Cache, error) {
 	if len(blocks) != (n+size-1)/size {
 		return nil, fmt.Errorf("kvcache: adopt: %d tokens in %d blocks of %d", n, len(blocks), size)
 	}
-	c := p.NewCache()
-	if err := p.Retain(0, blocks...); err != nil {
-		return nil, err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.held(0, blocks)
+	if err != nil {
+		return nil, fmt.Errorf("kvcache: adopt: %w", err)
 	}
+	for _, b := range blocks {
+		g.share(b)
+	}
+	c := p.NewCache()
 	c.tables[0].blocks = append(c.tables[0].blocks, blocks...)
 	c.n, c.ids, c.reserved = n, append(c.ids, ids...), n
 	return c, nil
