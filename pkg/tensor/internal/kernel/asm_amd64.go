@@ -111,6 +111,36 @@ func matVec(y, x []float32, typ Type, w []byte, rows, k int) bool {
 		} else {
 			dotQ41AVX2(yp, xp, wp, rows, k/32)
 		}
+	case typ == Q5_0:
+		if wide {
+			dotQ50AVX512(yp, xp, wp, rows, k/32)
+		} else {
+			dotQ50AVX2(yp, xp, wp, rows, k/32)
+		}
+	case typ == Q5_1:
+		if wide {
+			dotQ51AVX512(yp, xp, wp, rows, k/32)
+		} else {
+			dotQ51AVX2(yp, xp, wp, rows, k/32)
+		}
+	case typ == Q4_K:
+		if wide {
+			dotQ4KAVX512(yp, xp, wp, rows, k/256)
+		} else {
+			dotQ4KAVX2(yp, xp, wp, rows, k/256)
+		}
+	case typ == Q5_K:
+		if wide {
+			dotQ5KAVX512(yp, xp, wp, rows, k/256)
+		} else {
+			dotQ5KAVX2(yp, xp, wp, rows, k/256)
+		}
+	case typ == Q6_K:
+		if wide {
+			dotQ6KAVX512(yp, xp, wp, rows, k/256)
+		} else {
+			dotQ6KAVX2(yp, xp, wp, rows, k/256)
+		}
 	default:
 		return false
 	}
@@ -140,6 +170,16 @@ func dequantASM(dst []float32, t Type, src []byte) int {
 		dequantQ40AVX2(&dst[0], &src[0], n/32)
 	case Q4_1:
 		dequantQ41AVX2(&dst[0], &src[0], n/32)
+	case Q5_0:
+		dequantQ50AVX2(&dst[0], &src[0], n/32)
+	case Q5_1:
+		dequantQ51AVX2(&dst[0], &src[0], n/32)
+	case Q4_K:
+		dequantQ4KAVX2(&dst[0], &src[0], n/256)
+	case Q5_K:
+		dequantQ5KAVX2(&dst[0], &src[0], n/256)
+	case Q6_K:
+		dequantQ6KAVX2(&dst[0], &src[0], n/256)
 	default:
 		return 0
 	}

@@ -7079,25 +7079,41 @@ DATA nibbles0AVX2<>+56(SB)/4, $0x40c00000
 DATA nibbles0AVX2<>+60(SB)/4, $0x40e00000
 GLOBL nibbles0AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA fifteen0<>+0(SB)/4, $0x0000000f
-DATA fifteen0<>+4(SB)/4, $0x0000000f
-DATA fifteen0<>+8(SB)/4, $0x0000000f
-DATA fifteen0<>+12(SB)/4, $0x0000000f
-DATA fifteen0<>+16(SB)/4, $0x0000000f
-DATA fifteen0<>+20(SB)/4, $0x0000000f
-DATA fifteen0<>+24(SB)/4, $0x0000000f
-DATA fifteen0<>+28(SB)/4, $0x0000000f
-GLOBL fifteen0<>(SB), RODATA|NOPTR, $32
+DATA fifteen<>+0(SB)/4, $0x0000000f
+DATA fifteen<>+4(SB)/4, $0x0000000f
+DATA fifteen<>+8(SB)/4, $0x0000000f
+DATA fifteen<>+12(SB)/4, $0x0000000f
+DATA fifteen<>+16(SB)/4, $0x0000000f
+DATA fifteen<>+20(SB)/4, $0x0000000f
+DATA fifteen<>+24(SB)/4, $0x0000000f
+DATA fifteen<>+28(SB)/4, $0x0000000f
+DATA fifteen<>+32(SB)/4, $0x0000000f
+DATA fifteen<>+36(SB)/4, $0x0000000f
+DATA fifteen<>+40(SB)/4, $0x0000000f
+DATA fifteen<>+44(SB)/4, $0x0000000f
+DATA fifteen<>+48(SB)/4, $0x0000000f
+DATA fifteen<>+52(SB)/4, $0x0000000f
+DATA fifteen<>+56(SB)/4, $0x0000000f
+DATA fifteen<>+60(SB)/4, $0x0000000f
+GLOBL fifteen<>(SB), RODATA|NOPTR, $64
 
-DATA eight0<>+0(SB)/4, $0xc1000000
-DATA eight0<>+4(SB)/4, $0xc1000000
-DATA eight0<>+8(SB)/4, $0xc1000000
-DATA eight0<>+12(SB)/4, $0xc1000000
-DATA eight0<>+16(SB)/4, $0xc1000000
-DATA eight0<>+20(SB)/4, $0xc1000000
-DATA eight0<>+24(SB)/4, $0xc1000000
-DATA eight0<>+28(SB)/4, $0xc1000000
-GLOBL eight0<>(SB), RODATA|NOPTR, $32
+DATA minus8<>+0(SB)/4, $0xc1000000
+DATA minus8<>+4(SB)/4, $0xc1000000
+DATA minus8<>+8(SB)/4, $0xc1000000
+DATA minus8<>+12(SB)/4, $0xc1000000
+DATA minus8<>+16(SB)/4, $0xc1000000
+DATA minus8<>+20(SB)/4, $0xc1000000
+DATA minus8<>+24(SB)/4, $0xc1000000
+DATA minus8<>+28(SB)/4, $0xc1000000
+DATA minus8<>+32(SB)/4, $0xc1000000
+DATA minus8<>+36(SB)/4, $0xc1000000
+DATA minus8<>+40(SB)/4, $0xc1000000
+DATA minus8<>+44(SB)/4, $0xc1000000
+DATA minus8<>+48(SB)/4, $0xc1000000
+DATA minus8<>+52(SB)/4, $0xc1000000
+DATA minus8<>+56(SB)/4, $0xc1000000
+DATA minus8<>+60(SB)/4, $0xc1000000
+GLOBL minus8<>(SB), RODATA|NOPTR, $64
 
 // func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -7107,8 +7123,8 @@ TEXT ·dotQ40AVX2(SB), NOSPLIT, $0-40
 	MOVQ    w+16(FP), DX
 	MOVQ    rows+24(FP), BX
 	MOVQ    blocks+32(FP), SI
-	VMOVDQU fifteen0<>+0(SB), Y15
-	VMOVUPS eight0<>+0(SB), Y14
+	VMOVDQU fifteen<>+0(SB), Y15
+	VMOVUPS minus8<>+0(SB), Y14
 
 dotQ40AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -7230,26 +7246,6 @@ DATA nibbles1AVX2<>+56(SB)/4, $0x41600000
 DATA nibbles1AVX2<>+60(SB)/4, $0x41700000
 GLOBL nibbles1AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA fifteen1<>+0(SB)/4, $0x0000000f
-DATA fifteen1<>+4(SB)/4, $0x0000000f
-DATA fifteen1<>+8(SB)/4, $0x0000000f
-DATA fifteen1<>+12(SB)/4, $0x0000000f
-DATA fifteen1<>+16(SB)/4, $0x0000000f
-DATA fifteen1<>+20(SB)/4, $0x0000000f
-DATA fifteen1<>+24(SB)/4, $0x0000000f
-DATA fifteen1<>+28(SB)/4, $0x0000000f
-GLOBL fifteen1<>(SB), RODATA|NOPTR, $32
-
-DATA eight1<>+0(SB)/4, $0xc1000000
-DATA eight1<>+4(SB)/4, $0xc1000000
-DATA eight1<>+8(SB)/4, $0xc1000000
-DATA eight1<>+12(SB)/4, $0xc1000000
-DATA eight1<>+16(SB)/4, $0xc1000000
-DATA eight1<>+20(SB)/4, $0xc1000000
-DATA eight1<>+24(SB)/4, $0xc1000000
-DATA eight1<>+28(SB)/4, $0xc1000000
-GLOBL eight1<>(SB), RODATA|NOPTR, $32
-
 // func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotQ41AVX2(SB), NOSPLIT, $0-40
@@ -7258,8 +7254,8 @@ TEXT ·dotQ41AVX2(SB), NOSPLIT, $0-40
 	MOVQ    w+16(FP), DX
 	MOVQ    rows+24(FP), BX
 	MOVQ    blocks+32(FP), SI
-	VMOVDQU fifteen1<>+0(SB), Y15
-	VMOVUPS eight1<>+0(SB), Y14
+	VMOVDQU fifteen<>+0(SB), Y15
+	VMOVUPS minus8<>+0(SB), Y14
 
 dotQ41AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -7638,8 +7634,8 @@ TEXT ·dequantQ40AVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	VMOVDQU fifteen_dequantQ40<>+0(SB), Y15
-	VMOVDQU eight_dequantQ40<>+0(SB), Y14
+	VMOVDQU fifteen<>+0(SB), Y15
+	VMOVDQU eight<>+0(SB), Y14
 
 dequantQ40_loop:
 	VPBROADCASTW (CX), X8
@@ -7673,25 +7669,23 @@ dequantQ40_loop:
 	VZEROUPPER
 	RET
 
-DATA fifteen_dequantQ40<>+0(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+4(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+8(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+12(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+16(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+20(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+24(SB)/4, $0x0000000f
-DATA fifteen_dequantQ40<>+28(SB)/4, $0x0000000f
-GLOBL fifteen_dequantQ40<>(SB), RODATA|NOPTR, $32
-
-DATA eight_dequantQ40<>+0(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+4(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+8(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+12(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+16(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+20(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+24(SB)/4, $0x00000008
-DATA eight_dequantQ40<>+28(SB)/4, $0x00000008
-GLOBL eight_dequantQ40<>(SB), RODATA|NOPTR, $32
+DATA eight<>+0(SB)/4, $0x00000008
+DATA eight<>+4(SB)/4, $0x00000008
+DATA eight<>+8(SB)/4, $0x00000008
+DATA eight<>+12(SB)/4, $0x00000008
+DATA eight<>+16(SB)/4, $0x00000008
+DATA eight<>+20(SB)/4, $0x00000008
+DATA eight<>+24(SB)/4, $0x00000008
+DATA eight<>+28(SB)/4, $0x00000008
+DATA eight<>+32(SB)/4, $0x00000008
+DATA eight<>+36(SB)/4, $0x00000008
+DATA eight<>+40(SB)/4, $0x00000008
+DATA eight<>+44(SB)/4, $0x00000008
+DATA eight<>+48(SB)/4, $0x00000008
+DATA eight<>+52(SB)/4, $0x00000008
+DATA eight<>+56(SB)/4, $0x00000008
+DATA eight<>+60(SB)/4, $0x00000008
+GLOBL eight<>(SB), RODATA|NOPTR, $64
 
 // func dequantQ41AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
@@ -7699,8 +7693,8 @@ TEXT ·dequantQ41AVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	VMOVDQU fifteen_dequantQ41<>+0(SB), Y15
-	VMOVDQU eight_dequantQ41<>+0(SB), Y14
+	VMOVDQU fifteen<>+0(SB), Y15
+	VMOVDQU eight<>+0(SB), Y14
 
 dequantQ41_loop:
 	VPBROADCASTW (CX), X8
@@ -7736,25 +7730,3192 @@ dequantQ41_loop:
 	VZEROUPPER
 	RET
 
-DATA fifteen_dequantQ41<>+0(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+4(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+8(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+12(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+16(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+20(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+24(SB)/4, $0x0000000f
-DATA fifteen_dequantQ41<>+28(SB)/4, $0x0000000f
-GLOBL fifteen_dequantQ41<>(SB), RODATA|NOPTR, $32
+// func dequantQ50AVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantQ50AVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
 
-DATA eight_dequantQ41<>+0(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+4(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+8(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+12(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+16(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+20(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+24(SB)/4, $0x00000008
-DATA eight_dequantQ41<>+28(SB)/4, $0x00000008
-GLOBL eight_dequantQ41<>(SB), RODATA|NOPTR, $32
+dequantQ50_loop:
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTD 2(CX), Y10
+	VPMOVZXBD    6(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+0(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+64(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	VPMOVZXBD    14(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+32(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+96(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000016, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JG           dequantQ50_loop
+	VZEROUPPER
+	RET
+
+DATA lanes<>+0(SB)/4, $0x00000000
+DATA lanes<>+4(SB)/4, $0x00000001
+DATA lanes<>+8(SB)/4, $0x00000002
+DATA lanes<>+12(SB)/4, $0x00000003
+DATA lanes<>+16(SB)/4, $0x00000004
+DATA lanes<>+20(SB)/4, $0x00000005
+DATA lanes<>+24(SB)/4, $0x00000006
+DATA lanes<>+28(SB)/4, $0x00000007
+DATA lanes<>+32(SB)/4, $0x00000008
+DATA lanes<>+36(SB)/4, $0x00000009
+DATA lanes<>+40(SB)/4, $0x0000000a
+DATA lanes<>+44(SB)/4, $0x0000000b
+DATA lanes<>+48(SB)/4, $0x0000000c
+DATA lanes<>+52(SB)/4, $0x0000000d
+DATA lanes<>+56(SB)/4, $0x0000000e
+DATA lanes<>+60(SB)/4, $0x0000000f
+DATA lanes<>+64(SB)/4, $0x00000010
+DATA lanes<>+68(SB)/4, $0x00000011
+DATA lanes<>+72(SB)/4, $0x00000012
+DATA lanes<>+76(SB)/4, $0x00000013
+DATA lanes<>+80(SB)/4, $0x00000014
+DATA lanes<>+84(SB)/4, $0x00000015
+DATA lanes<>+88(SB)/4, $0x00000016
+DATA lanes<>+92(SB)/4, $0x00000017
+DATA lanes<>+96(SB)/4, $0x00000018
+DATA lanes<>+100(SB)/4, $0x00000019
+DATA lanes<>+104(SB)/4, $0x0000001a
+DATA lanes<>+108(SB)/4, $0x0000001b
+DATA lanes<>+112(SB)/4, $0x0000001c
+DATA lanes<>+116(SB)/4, $0x0000001d
+DATA lanes<>+120(SB)/4, $0x0000001e
+DATA lanes<>+124(SB)/4, $0x0000001f
+GLOBL lanes<>(SB), RODATA|NOPTR, $128
+
+DATA sixteen<>+0(SB)/4, $0x00000010
+DATA sixteen<>+4(SB)/4, $0x00000010
+DATA sixteen<>+8(SB)/4, $0x00000010
+DATA sixteen<>+12(SB)/4, $0x00000010
+DATA sixteen<>+16(SB)/4, $0x00000010
+DATA sixteen<>+20(SB)/4, $0x00000010
+DATA sixteen<>+24(SB)/4, $0x00000010
+DATA sixteen<>+28(SB)/4, $0x00000010
+DATA sixteen<>+32(SB)/4, $0x00000010
+DATA sixteen<>+36(SB)/4, $0x00000010
+DATA sixteen<>+40(SB)/4, $0x00000010
+DATA sixteen<>+44(SB)/4, $0x00000010
+DATA sixteen<>+48(SB)/4, $0x00000010
+DATA sixteen<>+52(SB)/4, $0x00000010
+DATA sixteen<>+56(SB)/4, $0x00000010
+DATA sixteen<>+60(SB)/4, $0x00000010
+GLOBL sixteen<>(SB), RODATA|NOPTR, $64
+
+// func dotQ50AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotQ50AVX2(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ50AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ50AVX2_loop:
+	PREFETCHT0   4096(DX)
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTD 2(DX), Y10
+	VPMOVZXBD    6(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+0(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VFMADD231PS  (SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+64(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VFMADD231PS  64(SI), Y5, Y2
+	VPMOVZXBD    14(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+32(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VFMADD231PS  32(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+96(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       sixteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VFMADD231PS  96(SI), Y5, Y3
+	ADDQ         $0x00000016, DX
+	ADDQ         $0x00000080, SI
+	DECQ         DI
+	JG           dotQ50AVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         BX
+	JNZ          dotQ50AVX2_row
+	VZEROUPPER
+	RET
+
+// func dotQ50AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dotQ50AVX512(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ50AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ50AVX512_loop:
+	PREFETCHT0    4096(DX)
+	VPBROADCASTW  (DX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTD  2(DX), Z10
+	VPMOVZXBD     6(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSRLVD       lanes<>+0(SB), Z10, Z6
+	VPSLLD        $0x04, Z6, Z6
+	VPANDD        sixteen<>+0(SB), Z6, Z6
+	VPORD         Z6, Z5, Z5
+	VPSUBD        sixteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VFMADD231PS   (SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z5
+	VPSRLVD       lanes<>+64(SB), Z10, Z6
+	VPSLLD        $0x04, Z6, Z6
+	VPANDD        sixteen<>+0(SB), Z6, Z6
+	VPORD         Z6, Z5, Z5
+	VPSUBD        sixteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VFMADD231PS   64(SI), Z5, Z1
+	ADDQ          $0x00000016, DX
+	ADDQ          $0x00000080, SI
+	DECQ          DI
+	JG            dotQ50AVX512_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, AX
+	DECQ          BX
+	JNZ           dotQ50AVX512_row
+	VZEROUPPER
+	RET
+
+// func dequantQ51AVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantQ51AVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+dequantQ51_loop:
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(CX), X9
+	VCVTPH2PS    X9, Y9
+	VPBROADCASTD 4(CX), Y10
+	VPMOVZXBD    8(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+0(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+64(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	VPMOVZXBD    16(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+32(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+96(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JG           dequantQ51_loop
+	VZEROUPPER
+	RET
+
+// func dotQ51AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotQ51AVX2(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ51AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ51AVX2_loop:
+	PREFETCHT0   4096(DX)
+	VPBROADCASTW (DX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(DX), X9
+	VCVTPH2PS    X9, Y9
+	VPBROADCASTD 4(DX), Y10
+	VPMOVZXBD    8(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+0(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VFMADD231PS  (SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+64(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VFMADD231PS  64(SI), Y5, Y2
+	VPMOVZXBD    16(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLVD      lanes<>+32(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VFMADD231PS  32(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y5
+	VPSRLVD      lanes<>+96(SB), Y10, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPAND        sixteen<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y9, Y5, Y5
+	VFMADD231PS  96(SI), Y5, Y3
+	ADDQ         $0x00000018, DX
+	ADDQ         $0x00000080, SI
+	DECQ         DI
+	JG           dotQ51AVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         BX
+	JNZ          dotQ51AVX2_row
+	VZEROUPPER
+	RET
+
+// func dotQ51AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dotQ51AVX512(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ51AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ51AVX512_loop:
+	PREFETCHT0    4096(DX)
+	VPBROADCASTW  (DX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTW  2(DX), Y9
+	VCVTPH2PS     Y9, Z9
+	VPBROADCASTD  4(DX), Z10
+	VPMOVZXBD     8(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSRLVD       lanes<>+0(SB), Z10, Z6
+	VPSLLD        $0x04, Z6, Z6
+	VPANDD        sixteen<>+0(SB), Z6, Z6
+	VPORD         Z6, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VADDPS        Z9, Z5, Z5
+	VFMADD231PS   (SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z5
+	VPSRLVD       lanes<>+64(SB), Z10, Z6
+	VPSLLD        $0x04, Z6, Z6
+	VPANDD        sixteen<>+0(SB), Z6, Z6
+	VPORD         Z6, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VADDPS        Z9, Z5, Z5
+	VFMADD231PS   64(SI), Z5, Z1
+	ADDQ          $0x00000018, DX
+	ADDQ          $0x00000080, SI
+	DECQ          DI
+	JG            dotQ51AVX512_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, AX
+	DECQ          BX
+	JNZ           dotQ51AVX512_row
+	VZEROUPPER
+	RET
+
+// func dequantQ4KAVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantQ4KAVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+dequantQ4K_loop:
+	MOVL         4(CX), BX
+	MOVL         8(CX), SI
+	MOVL         12(CX), DI
+	MOVL         DI, R9
+	ANDL         $0x0f0f0f0f, R9
+	SHRL         $0x04, DI
+	ANDL         $0x0f0f0f0f, DI
+	MOVL         BX, R8
+	SHRL         $0x06, R8
+	ANDL         $0x03030303, R8
+	SHLL         $0x04, R8
+	ANDL         $0x3f3f3f3f, BX
+	MOVL         BX, 64(SP)
+	ORL          R8, R9
+	MOVL         R9, 68(SP)
+	MOVL         SI, R8
+	SHRL         $0x06, R8
+	ANDL         $0x03030303, R8
+	SHLL         $0x04, R8
+	ANDL         $0x3f3f3f3f, SI
+	MOVL         SI, 72(SP)
+	ORL          R8, DI
+	MOVL         DI, 76(SP)
+	VPMOVZXBD    64(SP), Y8
+	VPMOVZXBD    72(SP), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (CX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(CX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    16(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 128(AX)
+	VPMOVZXBD    24(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 160(AX)
+	VPMOVZXBD    32(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VPMOVZXBD    40(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 224(AX)
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    48(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 256(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 384(AX)
+	VPMOVZXBD    56(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 288(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 416(AX)
+	VPMOVZXBD    64(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 320(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 448(AX)
+	VPMOVZXBD    72(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 352(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 480(AX)
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    80(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 512(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 640(AX)
+	VPMOVZXBD    88(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 544(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 672(AX)
+	VPMOVZXBD    96(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 576(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 704(AX)
+	VPMOVZXBD    104(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 608(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 736(AX)
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    112(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 768(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 896(AX)
+	VPMOVZXBD    120(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 800(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 928(AX)
+	VPMOVZXBD    128(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 832(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 960(AX)
+	VPMOVZXBD    136(CX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 864(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 992(AX)
+	ADDQ         $0x00000090, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JG           dequantQ4K_loop
+	VZEROUPPER
+	RET
+
+// func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotQ4KAVX2(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ4KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ4KAVX2_loop:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	MOVL         4(DX), R8
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         R10, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x04, R10
+	ANDL         $0x0f0f0f0f, R10
+	MOVL         R8, R11
+	SHRL         $0x06, R11
+	ANDL         $0x03030303, R11
+	SHLL         $0x04, R11
+	ANDL         $0x3f3f3f3f, R8
+	MOVL         R8, 64(SP)
+	ORL          R11, R12
+	MOVL         R12, 68(SP)
+	MOVL         R9, R11
+	SHRL         $0x06, R11
+	ANDL         $0x03030303, R11
+	SHLL         $0x04, R11
+	ANDL         $0x3f3f3f3f, R9
+	MOVL         R9, 72(SP)
+	ORL          R11, R10
+	MOVL         R10, 76(SP)
+	VPMOVZXBD    64(SP), Y8
+	VPMOVZXBD    72(SP), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    16(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  (SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  128(SI), Y6, Y0
+	VPMOVZXBD    24(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  32(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  160(SI), Y6, Y1
+	VPMOVZXBD    32(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  64(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  192(SI), Y6, Y2
+	VPMOVZXBD    40(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  96(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  224(SI), Y6, Y3
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    48(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  256(SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  384(SI), Y6, Y0
+	VPMOVZXBD    56(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  288(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  416(SI), Y6, Y1
+	VPMOVZXBD    64(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  320(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  448(SI), Y6, Y2
+	VPMOVZXBD    72(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  352(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  480(SI), Y6, Y3
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    80(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  512(SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  640(SI), Y6, Y0
+	VPMOVZXBD    88(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  544(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  672(SI), Y6, Y1
+	VPMOVZXBD    96(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  576(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  704(SI), Y6, Y2
+	VPMOVZXBD    104(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  608(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  736(SI), Y6, Y3
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    112(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  768(SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  896(SI), Y6, Y0
+	VPMOVZXBD    120(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  800(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  928(SI), Y6, Y1
+	VPMOVZXBD    128(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  832(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  960(SI), Y6, Y2
+	VPMOVZXBD    136(DX), Y4
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  864(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  992(SI), Y6, Y3
+	ADDQ         $0x00000090, DX
+	ADDQ         $0x00000400, SI
+	DECQ         DI
+	JG           dotQ4KAVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         BX
+	JNZ          dotQ4KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dotQ4KAVX512(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ4KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ4KAVX512_loop:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	MOVL          4(DX), R8
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          R10, R12
+	ANDL          $0x0f0f0f0f, R12
+	SHRL          $0x04, R10
+	ANDL          $0x0f0f0f0f, R10
+	MOVL          R8, R11
+	SHRL          $0x06, R11
+	ANDL          $0x03030303, R11
+	SHLL          $0x04, R11
+	ANDL          $0x3f3f3f3f, R8
+	MOVL          R8, 64(SP)
+	ORL           R11, R12
+	MOVL          R12, 68(SP)
+	MOVL          R9, R11
+	SHRL          $0x06, R11
+	ANDL          $0x03030303, R11
+	SHLL          $0x04, R11
+	ANDL          $0x3f3f3f3f, R9
+	MOVL          R9, 72(SP)
+	ORL           R11, R10
+	MOVL          R10, 76(SP)
+	VPMOVZXBD     64(SP), Y8
+	VPMOVZXBD     72(SP), Y9
+	VCVTDQ2PS     Y8, Y8
+	VCVTDQ2PS     Y9, Y9
+	VPBROADCASTW  (DX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y8, Y8
+	VPBROADCASTW  2(DX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y9, Y9
+	VMOVUPS       Y8, (SP)
+	VMOVUPS       Y9, 32(SP)
+	VBROADCASTSS  (SP), Z8
+	VBROADCASTSS  32(SP), Z9
+	VBROADCASTSS  4(SP), Z10
+	VBROADCASTSS  36(SP), Z11
+	VPMOVZXBD     16(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   (SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   128(SI), Z6, Z2
+	VPMOVZXBD     32(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   64(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   192(SI), Z6, Z3
+	VBROADCASTSS  8(SP), Z8
+	VBROADCASTSS  40(SP), Z9
+	VBROADCASTSS  12(SP), Z10
+	VBROADCASTSS  44(SP), Z11
+	VPMOVZXBD     48(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   256(SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   384(SI), Z6, Z2
+	VPMOVZXBD     64(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   320(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   448(SI), Z6, Z3
+	VBROADCASTSS  16(SP), Z8
+	VBROADCASTSS  48(SP), Z9
+	VBROADCASTSS  20(SP), Z10
+	VBROADCASTSS  52(SP), Z11
+	VPMOVZXBD     80(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   512(SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   640(SI), Z6, Z2
+	VPMOVZXBD     96(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   576(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   704(SI), Z6, Z3
+	VBROADCASTSS  24(SP), Z8
+	VBROADCASTSS  56(SP), Z9
+	VBROADCASTSS  28(SP), Z10
+	VBROADCASTSS  60(SP), Z11
+	VPMOVZXBD     112(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   768(SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   896(SI), Z6, Z2
+	VPMOVZXBD     128(DX), Z4
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   832(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   960(SI), Z6, Z3
+	ADDQ          $0x00000090, DX
+	ADDQ          $0x00000400, SI
+	DECQ          DI
+	JG            dotQ4KAVX512_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, AX
+	DECQ          BX
+	JNZ           dotQ4KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dequantQ5KAVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantQ5KAVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+dequantQ5K_loop:
+	MOVL         4(CX), BX
+	MOVL         8(CX), SI
+	MOVL         12(CX), DI
+	MOVL         DI, R9
+	ANDL         $0x0f0f0f0f, R9
+	SHRL         $0x04, DI
+	ANDL         $0x0f0f0f0f, DI
+	MOVL         BX, R8
+	SHRL         $0x06, R8
+	ANDL         $0x03030303, R8
+	SHLL         $0x04, R8
+	ANDL         $0x3f3f3f3f, BX
+	MOVL         BX, 64(SP)
+	ORL          R8, R9
+	MOVL         R9, 68(SP)
+	MOVL         SI, R8
+	SHRL         $0x06, R8
+	ANDL         $0x03030303, R8
+	SHLL         $0x04, R8
+	ANDL         $0x3f3f3f3f, SI
+	MOVL         SI, 72(SP)
+	ORL          R8, DI
+	MOVL         DI, 76(SP)
+	VPMOVZXBD    64(SP), Y8
+	VPMOVZXBD    72(SP), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (CX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(CX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    48(CX), Y4
+	VPMOVZXBD    16(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 128(AX)
+	VPMOVZXBD    56(CX), Y4
+	VPMOVZXBD    24(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 160(AX)
+	VPMOVZXBD    64(CX), Y4
+	VPMOVZXBD    32(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VPMOVZXBD    72(CX), Y4
+	VPMOVZXBD    40(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 224(AX)
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    80(CX), Y4
+	VPMOVZXBD    16(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 256(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 384(AX)
+	VPMOVZXBD    88(CX), Y4
+	VPMOVZXBD    24(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 288(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 416(AX)
+	VPMOVZXBD    96(CX), Y4
+	VPMOVZXBD    32(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 320(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 448(AX)
+	VPMOVZXBD    104(CX), Y4
+	VPMOVZXBD    40(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 352(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 480(AX)
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    112(CX), Y4
+	VPMOVZXBD    16(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 512(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 640(AX)
+	VPMOVZXBD    120(CX), Y4
+	VPMOVZXBD    24(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 544(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 672(AX)
+	VPMOVZXBD    128(CX), Y4
+	VPMOVZXBD    32(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 576(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 704(AX)
+	VPMOVZXBD    136(CX), Y4
+	VPMOVZXBD    40(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 608(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 736(AX)
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    144(CX), Y4
+	VPMOVZXBD    16(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 768(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 896(AX)
+	VPMOVZXBD    152(CX), Y4
+	VPMOVZXBD    24(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 800(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 928(AX)
+	VPMOVZXBD    160(CX), Y4
+	VPMOVZXBD    32(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 832(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 960(AX)
+	VPMOVZXBD    168(CX), Y4
+	VPMOVZXBD    40(CX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VMOVUPS      Y5, 864(AX)
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 992(AX)
+	ADDQ         $0x000000b0, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JG           dequantQ5K_loop
+	VZEROUPPER
+	RET
+
+// func dotQ5KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotQ5KAVX2(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ5KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ5KAVX2_loop:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	MOVL         4(DX), R8
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         R10, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x04, R10
+	ANDL         $0x0f0f0f0f, R10
+	MOVL         R8, R11
+	SHRL         $0x06, R11
+	ANDL         $0x03030303, R11
+	SHLL         $0x04, R11
+	ANDL         $0x3f3f3f3f, R8
+	MOVL         R8, 64(SP)
+	ORL          R11, R12
+	MOVL         R12, 68(SP)
+	MOVL         R9, R11
+	SHRL         $0x06, R11
+	ANDL         $0x03030303, R11
+	SHLL         $0x04, R11
+	ANDL         $0x3f3f3f3f, R9
+	MOVL         R9, 72(SP)
+	ORL          R11, R10
+	MOVL         R10, 76(SP)
+	VPMOVZXBD    64(SP), Y8
+	VPMOVZXBD    72(SP), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    48(DX), Y4
+	VPMOVZXBD    16(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  (SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  128(SI), Y6, Y0
+	VPMOVZXBD    56(DX), Y4
+	VPMOVZXBD    24(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  32(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  160(SI), Y6, Y1
+	VPMOVZXBD    64(DX), Y4
+	VPMOVZXBD    32(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  64(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  192(SI), Y6, Y2
+	VPMOVZXBD    72(DX), Y4
+	VPMOVZXBD    40(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x04, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  96(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  224(SI), Y6, Y3
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    80(DX), Y4
+	VPMOVZXBD    16(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  256(SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  384(SI), Y6, Y0
+	VPMOVZXBD    88(DX), Y4
+	VPMOVZXBD    24(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  288(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  416(SI), Y6, Y1
+	VPMOVZXBD    96(DX), Y4
+	VPMOVZXBD    32(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  320(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  448(SI), Y6, Y2
+	VPMOVZXBD    104(DX), Y4
+	VPMOVZXBD    40(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSLLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  352(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VPSLLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  480(SI), Y6, Y3
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    112(DX), Y4
+	VPMOVZXBD    16(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  512(SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  640(SI), Y6, Y0
+	VPMOVZXBD    120(DX), Y4
+	VPMOVZXBD    24(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  544(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  672(SI), Y6, Y1
+	VPMOVZXBD    128(DX), Y4
+	VPMOVZXBD    32(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  576(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  704(SI), Y6, Y2
+	VPMOVZXBD    136(DX), Y4
+	VPMOVZXBD    40(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VMOVDQA      Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  608(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x01, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  736(SI), Y6, Y3
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    144(DX), Y4
+	VPMOVZXBD    16(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  768(SI), Y5, Y0
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  896(SI), Y6, Y0
+	VPMOVZXBD    152(DX), Y4
+	VPMOVZXBD    24(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  800(SI), Y5, Y1
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  928(SI), Y6, Y1
+	VPMOVZXBD    160(DX), Y4
+	VPMOVZXBD    32(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  832(SI), Y5, Y2
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  960(SI), Y6, Y2
+	VPMOVZXBD    168(DX), Y4
+	VPMOVZXBD    40(DX), Y7
+	VMOVDQA      Y4, Y5
+	VPAND        fifteen<>+0(SB), Y5, Y5
+	VPSRLD       $0x02, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y9, Y5, Y5
+	VFMADD231PS  864(SI), Y5, Y3
+	VPSRLD       $0x04, Y4, Y6
+	VPSRLD       $0x03, Y7, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y10, Y6, Y6
+	VSUBPS       Y11, Y6, Y6
+	VFMADD231PS  992(SI), Y6, Y3
+	ADDQ         $0x000000b0, DX
+	ADDQ         $0x00000400, SI
+	DECQ         DI
+	JG           dotQ5KAVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         BX
+	JNZ          dotQ5KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dotQ5KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dotQ5KAVX512(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ5KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ5KAVX512_loop:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	MOVL          4(DX), R8
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          R10, R12
+	ANDL          $0x0f0f0f0f, R12
+	SHRL          $0x04, R10
+	ANDL          $0x0f0f0f0f, R10
+	MOVL          R8, R11
+	SHRL          $0x06, R11
+	ANDL          $0x03030303, R11
+	SHLL          $0x04, R11
+	ANDL          $0x3f3f3f3f, R8
+	MOVL          R8, 64(SP)
+	ORL           R11, R12
+	MOVL          R12, 68(SP)
+	MOVL          R9, R11
+	SHRL          $0x06, R11
+	ANDL          $0x03030303, R11
+	SHLL          $0x04, R11
+	ANDL          $0x3f3f3f3f, R9
+	MOVL          R9, 72(SP)
+	ORL           R11, R10
+	MOVL          R10, 76(SP)
+	VPMOVZXBD     64(SP), Y8
+	VPMOVZXBD     72(SP), Y9
+	VCVTDQ2PS     Y8, Y8
+	VCVTDQ2PS     Y9, Y9
+	VPBROADCASTW  (DX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y8, Y8
+	VPBROADCASTW  2(DX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y9, Y9
+	VMOVUPS       Y8, (SP)
+	VMOVUPS       Y9, 32(SP)
+	VBROADCASTSS  (SP), Z8
+	VBROADCASTSS  32(SP), Z9
+	VBROADCASTSS  4(SP), Z10
+	VBROADCASTSS  36(SP), Z11
+	VPMOVZXBD     48(DX), Z4
+	VPMOVZXBD     16(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSLLD        $0x04, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   (SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VPSLLD        $0x03, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   128(SI), Z6, Z2
+	VPMOVZXBD     64(DX), Z4
+	VPMOVZXBD     32(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSLLD        $0x04, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   64(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VPSLLD        $0x03, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   192(SI), Z6, Z3
+	VBROADCASTSS  8(SP), Z8
+	VBROADCASTSS  40(SP), Z9
+	VBROADCASTSS  12(SP), Z10
+	VBROADCASTSS  44(SP), Z11
+	VPMOVZXBD     80(DX), Z4
+	VPMOVZXBD     16(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSLLD        $0x02, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   256(SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VPSLLD        $0x01, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   384(SI), Z6, Z2
+	VPMOVZXBD     96(DX), Z4
+	VPMOVZXBD     32(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSLLD        $0x02, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   320(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VPSLLD        $0x01, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   448(SI), Z6, Z3
+	VBROADCASTSS  16(SP), Z8
+	VBROADCASTSS  48(SP), Z9
+	VBROADCASTSS  20(SP), Z10
+	VBROADCASTSS  52(SP), Z11
+	VPMOVZXBD     112(DX), Z4
+	VPMOVZXBD     16(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VMOVDQA32     Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   512(SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VPSRLD        $0x01, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   640(SI), Z6, Z2
+	VPMOVZXBD     128(DX), Z4
+	VPMOVZXBD     32(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VMOVDQA32     Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   576(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VPSRLD        $0x01, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   704(SI), Z6, Z3
+	VBROADCASTSS  24(SP), Z8
+	VBROADCASTSS  56(SP), Z9
+	VBROADCASTSS  28(SP), Z10
+	VBROADCASTSS  60(SP), Z11
+	VPMOVZXBD     144(DX), Z4
+	VPMOVZXBD     16(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSRLD        $0x02, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   768(SI), Z5, Z0
+	VPSRLD        $0x04, Z4, Z6
+	VPSRLD        $0x03, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   896(SI), Z6, Z2
+	VPMOVZXBD     160(DX), Z4
+	VPMOVZXBD     32(DX), Z7
+	VMOVDQA32     Z4, Z5
+	VPANDD        fifteen<>+0(SB), Z5, Z5
+	VPSRLD        $0x02, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z5, Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z8, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VFMADD231PS   832(SI), Z5, Z1
+	VPSRLD        $0x04, Z4, Z6
+	VPSRLD        $0x03, Z7, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z6, Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z10, Z6, Z6
+	VSUBPS        Z11, Z6, Z6
+	VFMADD231PS   960(SI), Z6, Z3
+	ADDQ          $0x000000b0, DX
+	ADDQ          $0x00000400, SI
+	DECQ          DI
+	JG            dotQ5KAVX512_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, AX
+	DECQ          BX
+	JNZ           dotQ5KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dequantQ6KAVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantQ6KAVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+dequantQ6K_loop:
+	VPBROADCASTW 208(CX), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(CX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VPMOVSXBD    200(CX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(SP)
+	VPMOVZXBD    (CX), Y4
+	VPMOVZXBD    32(CX), Y5
+	VPMOVZXBD    128(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, (AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 128(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 256(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 384(AX)
+	VPMOVZXBD    8(CX), Y4
+	VPMOVZXBD    40(CX), Y5
+	VPMOVZXBD    136(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 160(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 288(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 416(AX)
+	VPMOVZXBD    16(CX), Y4
+	VPMOVZXBD    48(CX), Y5
+	VPMOVZXBD    144(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 64(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 192(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 320(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 448(AX)
+	VPMOVZXBD    24(CX), Y4
+	VPMOVZXBD    56(CX), Y5
+	VPMOVZXBD    152(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 224(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 352(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 480(AX)
+	VPMOVZXBD    64(CX), Y4
+	VPMOVZXBD    96(CX), Y5
+	VPMOVZXBD    160(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 512(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 640(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 768(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 896(AX)
+	VPMOVZXBD    72(CX), Y4
+	VPMOVZXBD    104(CX), Y5
+	VPMOVZXBD    168(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 544(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 672(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 800(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 928(AX)
+	VPMOVZXBD    80(CX), Y4
+	VPMOVZXBD    112(CX), Y5
+	VPMOVZXBD    176(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 576(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 704(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 832(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 960(AX)
+	VPMOVZXBD    88(CX), Y4
+	VPMOVZXBD    120(CX), Y5
+	VPMOVZXBD    184(CX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 608(AX)
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 736(AX)
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 864(AX)
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 992(AX)
+	ADDQ         $0x000000d2, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JG           dequantQ6K_loop
+	VZEROUPPER
+	RET
+
+DATA fortyeight<>+0(SB)/4, $0x00000030
+DATA fortyeight<>+4(SB)/4, $0x00000030
+DATA fortyeight<>+8(SB)/4, $0x00000030
+DATA fortyeight<>+12(SB)/4, $0x00000030
+DATA fortyeight<>+16(SB)/4, $0x00000030
+DATA fortyeight<>+20(SB)/4, $0x00000030
+DATA fortyeight<>+24(SB)/4, $0x00000030
+DATA fortyeight<>+28(SB)/4, $0x00000030
+DATA fortyeight<>+32(SB)/4, $0x00000030
+DATA fortyeight<>+36(SB)/4, $0x00000030
+DATA fortyeight<>+40(SB)/4, $0x00000030
+DATA fortyeight<>+44(SB)/4, $0x00000030
+DATA fortyeight<>+48(SB)/4, $0x00000030
+DATA fortyeight<>+52(SB)/4, $0x00000030
+DATA fortyeight<>+56(SB)/4, $0x00000030
+DATA fortyeight<>+60(SB)/4, $0x00000030
+GLOBL fortyeight<>(SB), RODATA|NOPTR, $64
+
+DATA thirtytwo<>+0(SB)/4, $0x00000020
+DATA thirtytwo<>+4(SB)/4, $0x00000020
+DATA thirtytwo<>+8(SB)/4, $0x00000020
+DATA thirtytwo<>+12(SB)/4, $0x00000020
+DATA thirtytwo<>+16(SB)/4, $0x00000020
+DATA thirtytwo<>+20(SB)/4, $0x00000020
+DATA thirtytwo<>+24(SB)/4, $0x00000020
+DATA thirtytwo<>+28(SB)/4, $0x00000020
+DATA thirtytwo<>+32(SB)/4, $0x00000020
+DATA thirtytwo<>+36(SB)/4, $0x00000020
+DATA thirtytwo<>+40(SB)/4, $0x00000020
+DATA thirtytwo<>+44(SB)/4, $0x00000020
+DATA thirtytwo<>+48(SB)/4, $0x00000020
+DATA thirtytwo<>+52(SB)/4, $0x00000020
+DATA thirtytwo<>+56(SB)/4, $0x00000020
+DATA thirtytwo<>+60(SB)/4, $0x00000020
+GLOBL thirtytwo<>(SB), RODATA|NOPTR, $64
+
+// func dotQ6KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotQ6KAVX2(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ6KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ6KAVX2_loop:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	VPBROADCASTW 208(DX), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VPMOVSXBD    200(DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(SP)
+	VPMOVZXBD    (DX), Y4
+	VPMOVZXBD    32(DX), Y5
+	VPMOVZXBD    128(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  (SI), Y7, Y0
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  128(SI), Y7, Y0
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  256(SI), Y7, Y0
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  384(SI), Y7, Y0
+	VPMOVZXBD    8(DX), Y4
+	VPMOVZXBD    40(DX), Y5
+	VPMOVZXBD    136(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  32(SI), Y7, Y1
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  160(SI), Y7, Y1
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  288(SI), Y7, Y1
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  416(SI), Y7, Y1
+	VPMOVZXBD    16(DX), Y4
+	VPMOVZXBD    48(DX), Y5
+	VPMOVZXBD    144(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  64(SI), Y7, Y2
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  192(SI), Y7, Y2
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  320(SI), Y7, Y2
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  448(SI), Y7, Y2
+	VPMOVZXBD    24(DX), Y4
+	VPMOVZXBD    56(DX), Y5
+	VPMOVZXBD    152(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  96(SI), Y7, Y3
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  224(SI), Y7, Y3
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  352(SI), Y7, Y3
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  480(SI), Y7, Y3
+	VPMOVZXBD    64(DX), Y4
+	VPMOVZXBD    96(DX), Y5
+	VPMOVZXBD    160(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  512(SI), Y7, Y0
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  640(SI), Y7, Y0
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  768(SI), Y7, Y0
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  896(SI), Y7, Y0
+	VPMOVZXBD    72(DX), Y4
+	VPMOVZXBD    104(DX), Y5
+	VPMOVZXBD    168(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  544(SI), Y7, Y1
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  672(SI), Y7, Y1
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  800(SI), Y7, Y1
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  928(SI), Y7, Y1
+	VPMOVZXBD    80(DX), Y4
+	VPMOVZXBD    112(DX), Y5
+	VPMOVZXBD    176(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  576(SI), Y7, Y2
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  704(SI), Y7, Y2
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  832(SI), Y7, Y2
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  960(SI), Y7, Y2
+	VPMOVZXBD    88(DX), Y4
+	VPMOVZXBD    120(DX), Y5
+	VPMOVZXBD    184(DX), Y6
+	VPSLLD       $0x04, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y4, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  608(SI), Y7, Y3
+	VPSLLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y5, Y7
+	VPAND        fifteen<>+0(SB), Y7, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  736(SI), Y7, Y3
+	VMOVDQA      Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y4, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  864(SI), Y7, Y3
+	VPSRLD       $0x02, Y6, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y5, Y7
+	VPOR         Y8, Y7, Y7
+	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y7, Y7
+	VFMADD231PS  992(SI), Y7, Y3
+	ADDQ         $0x000000d2, DX
+	ADDQ         $0x00000400, SI
+	DECQ         DI
+	JG           dotQ6KAVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         BX
+	JNZ          dotQ6KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dotQ6KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dotQ6KAVX512(SB), NOSPLIT, $128-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ rows+24(FP), BX
+
+dotQ6KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   CX, SI
+	MOVQ   blocks+32(FP), DI
+
+dotQ6KAVX512_loop:
+	PREFETCHT0    4096(DX)
+	PREFETCHT0    4160(DX)
+	PREFETCHT0    4224(DX)
+	PREFETCHT0    4288(DX)
+	VPBROADCASTW  208(DX), X10
+	VCVTPH2PS     X10, Y10
+	VPMOVSXBD     192(DX), Y8
+	VCVTDQ2PS     Y8, Y8
+	VMULPS        Y10, Y8, Y8
+	VMOVUPS       Y8, (SP)
+	VPMOVSXBD     200(DX), Y8
+	VCVTDQ2PS     Y8, Y8
+	VMULPS        Y10, Y8, Y8
+	VMOVUPS       Y8, 32(SP)
+	VPMOVZXBD     (DX), Z4
+	VPMOVZXBD     32(DX), Z5
+	VPMOVZXBD     128(DX), Z6
+	VPSLLD        $0x04, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z4, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  (SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   (SI), Z7, Z0
+	VPSLLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z5, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  8(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   128(SI), Z7, Z2
+	VMOVDQA32     Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z4, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  16(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   256(SI), Z7, Z0
+	VPSRLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z5, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  24(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   384(SI), Z7, Z2
+	VPMOVZXBD     16(DX), Z4
+	VPMOVZXBD     48(DX), Z5
+	VPMOVZXBD     144(DX), Z6
+	VPSLLD        $0x04, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z4, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  4(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   64(SI), Z7, Z1
+	VPSLLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z5, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  12(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   192(SI), Z7, Z3
+	VMOVDQA32     Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z4, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  20(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   320(SI), Z7, Z1
+	VPSRLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z5, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  28(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   448(SI), Z7, Z3
+	VPMOVZXBD     64(DX), Z4
+	VPMOVZXBD     96(DX), Z5
+	VPMOVZXBD     160(DX), Z6
+	VPSLLD        $0x04, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z4, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  32(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   512(SI), Z7, Z0
+	VPSLLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z5, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  40(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   640(SI), Z7, Z2
+	VMOVDQA32     Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z4, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  48(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   768(SI), Z7, Z0
+	VPSRLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z5, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  56(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   896(SI), Z7, Z2
+	VPMOVZXBD     80(DX), Z4
+	VPMOVZXBD     112(DX), Z5
+	VPMOVZXBD     176(DX), Z6
+	VPSLLD        $0x04, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z4, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  36(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   576(SI), Z7, Z1
+	VPSLLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z5, Z7
+	VPANDD        fifteen<>+0(SB), Z7, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  44(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   704(SI), Z7, Z3
+	VMOVDQA32     Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z4, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  52(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   832(SI), Z7, Z1
+	VPSRLD        $0x02, Z6, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z5, Z7
+	VPORD         Z8, Z7, Z7
+	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
+	VCVTDQ2PS     Z7, Z7
+	VBROADCASTSS  60(SP), Z9
+	VMULPS        Z9, Z7, Z7
+	VFMADD231PS   960(SI), Z7, Z3
+	ADDQ          $0x000000d2, DX
+	ADDQ          $0x00000400, SI
+	DECQ          DI
+	JG            dotQ6KAVX512_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, AX
+	DECQ          BX
+	JNZ           dotQ6KAVX512_row
+	VZEROUPPER
+	RET
 
 // func pause(n int)
 TEXT ·pause(SB), NOSPLIT, $0-8

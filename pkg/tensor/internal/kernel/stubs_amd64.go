@@ -219,5 +219,80 @@ func dequantQ40AVX2(dst *float32, src *byte, blocks int)
 //go:noescape
 func dequantQ41AVX2(dst *float32, src *byte, blocks int)
 
+// dequantQ50AVX2 writes whole blocks.
+//
+//go:noescape
+func dequantQ50AVX2(dst *float32, src *byte, blocks int)
+
+// dotQ50AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ50AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dotQ50AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ50AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dequantQ51AVX2 writes whole blocks.
+//
+//go:noescape
+func dequantQ51AVX2(dst *float32, src *byte, blocks int)
+
+// dotQ51AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ51AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dotQ51AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ51AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dequantQ4KAVX2 writes whole blocks.
+//
+//go:noescape
+func dequantQ4KAVX2(dst *float32, src *byte, blocks int)
+
+// dotQ4KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dotQ4KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dequantQ5KAVX2 writes whole blocks.
+//
+//go:noescape
+func dequantQ5KAVX2(dst *float32, src *byte, blocks int)
+
+// dotQ5KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ5KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dotQ5KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ5KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dequantQ6KAVX2 writes whole blocks.
+//
+//go:noescape
+func dequantQ6KAVX2(dst *float32, src *byte, blocks int)
+
+// dotQ6KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ6KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dotQ6KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+//
+//go:noescape
+func dotQ6KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
 // pause tells the core n times that this is a spinning loop.
 func pause(n int)

@@ -129,6 +129,11 @@ func main() {
 	dequantQ80()
 	dequantQ4(0)
 	dequantQ4(1)
+	for _, f := range formats {
+		dequant(f)
+		dot(avx2, f)
+		dot(avx512, f)
+	}
 	pause()
 	Generate()
 }

@@ -111,8 +111,8 @@ func dotQ4(s isa, variant int) {
 		})
 		return
 	}
-	fifteen := words(fmt.Sprintf("fifteen%d", variant), func(int) uint32 { return 15 }, 8)
-	eight := words(fmt.Sprintf("eight%d", variant), func(int) uint32 { return math.Float32bits(-8) }, 8)
+	fifteen := dwords("fifteen", 15)
+	eight := constant("minus8", -8)
 	rowLoop(s, name, bytes, 32, func() { VMOVDQU(fifteen, Y15); VMOVUPS(eight, Y14) }, func(w, x Register, u int) {
 		wo, xo := bytes*u, 128*u
 		VPMOVZXBD(Mem{Base: w, Disp: wo + skip}, Y4)
@@ -164,8 +164,8 @@ func dequantQ4(variant int) {
 	}
 	s.start(name, "func(dst *float32, src *byte, blocks int)", "writes 32 numbers a block.")
 	dst, src, n := param("dst"), param("src"), param("blocks")
-	fifteen := words("fifteen_"+name, func(int) uint32 { return 15 }, 8)
-	eight := words("eight_"+name, func(int) uint32 { return 8 }, 8)
+	fifteen := dwords("fifteen", 15)
+	eight := dwords("eight", 8)
 	VMOVDQU(fifteen, Y15)
 	VMOVDQU(eight, Y14)
 	Label(name + "_loop")

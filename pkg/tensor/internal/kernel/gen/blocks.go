@@ -1,0 +1,274 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// format is a block type whose numbers are widened a vector at a time. widen reads the block at w and calls
+// emit with each vector of float32 numbers: i counts vectors from the start of the block. It may use vector
+// registers 4…15; the products and sums it makes are those of the plain Go loop, in its order, so that
+// they round alike.
+type format struct {
+	name       string
+	len, bytes int
+	widen      func(s isa, w Register, emit func(i int, v VecPhysical))
+}
+
+var formats = []format{
+	{"Q50", 32, 22, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ5(s, w, 0, emit) }},
+	{"Q51", 32, 24, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ5(s, w, 1, emit) }},
+	{"Q4K", 256, 144, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ45K(s, w, false, emit) }},
+	{"Q5K", 256, 176, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ45K(s, w, true, emit) }},
+	{"Q6K", 256, 210, widenQ6K},
+}
+
+// dequant writes blocks as float32.
+func dequant(f format) {
+	s := avx2
+	s.start("dequant"+f.name, "func(dst *float32, src *byte, blocks int)", "writes whole blocks.")
+	dst, src, n := param("dst"), param("src"), param("blocks")
+	scales = AllocLocal(128)
+	Label("dequant" + f.name + "_loop")
+	f.widen(s, src, func(i int, v VecPhysical) { VMOVUPS(v, Mem{Base: dst, Disp: i * s.bytes()}) })
+	add(f.bytes, src)
+	add(4*f.len, dst)
+	DECQ(n)
+	JG(LabelRef("dequant" + f.name + "_loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// dot is the matrix–vector product over rows of blocks.
+func dot(s isa, f format) {
+	name := "dot" + f.name
+	s.start(name, "func(y, x *float32, w *byte, rows, blocks int)",
+		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.")
+	y, x, w, rows := param("y"), param("x"), param("w"), param("rows")
+	scales = AllocLocal(128)
+	l := label(name + s.name)
+	Label(l("row"))
+	for i := range 4 {
+		s.zero(s.v(i))
+	}
+	xp, n := copyOf(x), param("blocks")
+	Label(l("loop"))
+	for i := 0; i < f.bytes; i += 64 {
+		PREFETCHT0(Mem{Base: w, Disp: ahead + i})
+	}
+	f.widen(s, w, func(i int, v VecPhysical) {
+		VFMADD231PS(Mem{Base: xp, Disp: i * s.bytes()}, v, s.v(i%4))
+	})
+	add(f.bytes, w)
+	add(4*f.len, xp)
+	DECQ(n)
+	JG(LabelRef(l("loop")))
+	s.sum4()
+	VMOVSS(X0, Mem{Base: y})
+	add(4, y)
+	DECQ(rows)
+	JNZ(LabelRef(l("row")))
+	VZEROUPPER()
+	RET()
+}
+
+// scales is where the scales of a block's groups lie as float32 on the stack, the minima 64 bytes on.
+var scales Mem
+
+func (s isa) and(m Mem, r VecPhysical) {
+	if s.wide {
+		VPANDD(m, r, r)
+	} else {
+		VPAND(m, r, r)
+	}
+}
+
+func (s isa) or(m, r VecPhysical) {
+	if s.wide {
+		VPORD(m, r, r)
+	} else {
+		VPOR(m, r, r)
+	}
+}
+
+// dwords is a table of the same 32-bit number.
+func dwords(name string, v uint32) Mem { return words(name, func(int) uint32 { return v }, 16) }
+
+// widenQ5: nibbles with a fifth bit from one word of bits, bit j for number j; scale d, and minimum m in Q5_1.
+func widenQ5(s isa, w Register, variant int, emit func(int, VecPhysical)) {
+	bits := 2 + 2*variant
+	s.scale(Mem{Base: w}, 8)
+	if variant == 1 {
+		s.scale(Mem{Base: w, Disp: 2}, 9)
+	}
+	VPBROADCASTD(Mem{Base: w, Disp: bits}, s.v(10))
+	n := 16 / s.lanes // vectors of low nibbles
+	for i := range n {
+		VPMOVZXBD(Mem{Base: w, Disp: bits + 4 + i*s.lanes}, s.v(4))
+		for half := range 2 {
+			v := s.v(5)
+			if half == 0 {
+				move(s, s.v(4), v)
+				s.and(dwords("fifteen", 15), v)
+			} else {
+				VPSRLD(Imm(4), s.v(4), v)
+			}
+			first := half*16 + i*s.lanes // number of lane 0
+			VPSRLVD(words("lanes", func(i int) uint32 { return uint32(i) }, 32).Offset(4*first), s.v(10), s.v(6))
+			VPSLLD(Imm(4), s.v(6), s.v(6))
+			s.and(dwords("sixteen", 16), s.v(6))
+			s.or(s.v(6), v)
+			if variant == 0 {
+				VPSUBD(dwords("sixteen", 16), v, v)
+			}
+			VCVTDQ2PS(v, v)
+			VMULPS(s.v(8), v, v)
+			if variant == 1 {
+				VADDPS(s.v(9), v, v)
+			}
+			emit(first/s.lanes, v)
+		}
+	}
+}
+
+// move copies a register.
+func move(s isa, from, to VecPhysical) {
+	if s.wide {
+		VMOVDQA32(from, to)
+	} else {
+		VMOVDQA(from, to)
+	}
+}
+
+// widenQ45K: eight groups of 32 with 6-bit scales and minima in 12 bytes: x = d·scale·q - m·min. Groups 2j and
+// 2j+1 are the low and high nibbles of the same 32 bytes; Q5_K has the fifth bits of group j in bit j of 32 bytes more.
+func widenQ45K(s isa, w Register, five bool, emit func(int, VecPhysical)) {
+	qs := 16
+	if five {
+		qs = 48
+	}
+	// Bytes 0–3: scales 0–3, bytes 4–7: minima 0–3, each with two bits of number 4–7 above; bytes 8–11: the rest.
+	u0, u1, u2, t := GP32(), GP32(), GP32(), GP32()
+	MOVL(Mem{Base: w, Disp: 4}, u0)
+	MOVL(Mem{Base: w, Disp: 8}, u1)
+	MOVL(Mem{Base: w, Disp: 12}, u2)
+	const six, four, two = 0x3f3f3f3f, 0x0f0f0f0f, 0x03030303
+	put := func(r GPVirtual, at int) { MOVL(r, scales.Offset(at)) }
+	high := func(from GPVirtual, at int) {
+		MOVL(from, t)
+		SHRL(Imm(6), t)
+		ANDL(U32(two), t)
+		SHLL(Imm(4), t)
+		ANDL(U32(six), from)
+		put(from, at)
+	}
+	low := GP32()
+	MOVL(u2, low)
+	ANDL(U32(four), low)
+	SHRL(Imm(4), u2)
+	ANDL(U32(four), u2)
+	high(u0, 64)
+	ORL(t, low)
+	put(low, 68)
+	high(u1, 72)
+	ORL(t, u2)
+	put(u2, 76)
+	VPMOVZXBD(scales.Offset(64), Y8)
+	VPMOVZXBD(scales.Offset(72), Y9)
+	VCVTDQ2PS(Y8, Y8)
+	VCVTDQ2PS(Y9, Y9)
+	avx2.scale(Mem{Base: w}, 10)
+	VMULPS(Y10, Y8, Y8)
+	avx2.scale(Mem{Base: w, Disp: 2}, 10)
+	VMULPS(Y10, Y9, Y9)
+	VMOVUPS(Y8, scales)
+	VMOVUPS(Y9, scales.Offset(32))
+	n := 32 / s.lanes
+	for pair := range 4 {
+		for half := range 2 {
+			VBROADCASTSS(scales.Offset(4*(2*pair+half)), s.v(8+2*half))
+			VBROADCASTSS(scales.Offset(32+4*(2*pair+half)), s.v(9+2*half))
+		}
+		for i := range n {
+			VPMOVZXBD(Mem{Base: w, Disp: qs + 32*pair + i*s.lanes}, s.v(4))
+			if five {
+				VPMOVZXBD(Mem{Base: w, Disp: 16 + i*s.lanes}, s.v(7))
+			}
+			for half := range 2 {
+				v := s.v(5 + half)
+				if half == 0 {
+					move(s, s.v(4), v)
+					s.and(dwords("fifteen", 15), v)
+				} else {
+					VPSRLD(Imm(4), s.v(4), v)
+				}
+				if five {
+					b := s.v(12)
+					switch shift := 2*pair + half - 4; { // bit j to bit 4
+					case shift > 0:
+						VPSRLD(Imm(uint64(shift)), s.v(7), b)
+					case shift < 0:
+						VPSLLD(Imm(uint64(-shift)), s.v(7), b)
+					default:
+						move(s, s.v(7), b)
+					}
+					s.and(dwords("sixteen", 16), b)
+					s.or(b, v)
+				}
+				VCVTDQ2PS(v, v)
+				VMULPS(s.v(8+2*half), v, v)
+				VSUBPS(s.v(9+2*half), v, v)
+				emit((2*pair+half)*n+i, v)
+			}
+		}
+	}
+}
+
+// widenQ6K: sixteen groups of 16 with 8-bit scales: x = d·scale·(q-32). Each half of 128 numbers is four rows of
+// 32: row r has its low four bits in nibble r/2 of the bytes 32·(r%2)…, its high two in bits 2r of 32 bytes more.
+func widenQ6K(s isa, w Register, emit func(int, VecPhysical)) {
+	avx2.scale(Mem{Base: w, Disp: 208}, 10)
+	for i := range 2 {
+		VPMOVSXBD(Mem{Base: w, Disp: 192 + 8*i}, Y8)
+		VCVTDQ2PS(Y8, Y8)
+		VMULPS(Y10, Y8, Y8)
+		VMOVUPS(Y8, scales.Offset(32*i))
+	}
+	n := 16 / s.lanes
+	for half := range 2 {
+		for c := range 2 * n { // vectors of a row
+			low := []VecPhysical{s.v(4), s.v(5)}
+			high, v, b, d := s.v(6), s.v(7), s.v(8), s.v(9)
+			for i := range low {
+				VPMOVZXBD(Mem{Base: w, Disp: 64*half + 32*i + c*s.lanes}, low[i])
+			}
+			VPMOVZXBD(Mem{Base: w, Disp: 128 + 32*half + c*s.lanes}, high)
+			for r := range 4 {
+				switch r {
+				case 0:
+					VPSLLD(Imm(4), high, b)
+				case 1:
+					VPSLLD(Imm(2), high, b)
+				case 2:
+					move(s, high, b)
+				case 3:
+					VPSRLD(Imm(2), high, b)
+				}
+				s.and(dwords("fortyeight", 48), b)
+				if r < 2 {
+					move(s, low[r%2], v)
+					s.and(dwords("fifteen", 15), v)
+				} else {
+					VPSRLD(Imm(4), low[r%2], v)
+				}
+				s.or(b, v)
+				VPSUBD(dwords("thirtytwo", 32), v, v)
+				VCVTDQ2PS(v, v)
+				VBROADCASTSS(scales.Offset(4*(8*half+2*r+c/n)), d)
+				VMULPS(d, v, v)
+				emit((128*half+32*r)/s.lanes+c, v)
+			}
+		}
+	}
+}
