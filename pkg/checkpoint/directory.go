@@ -73,7 +73,7 @@ func parseIndex(text []byte) (shards map[string][]string, err error) {
 	}
 	shards = map[string][]string{}
 	for name, file := range index.WeightMap {
-		if filepath.Base(file) != file || !filepath.IsLocal(file) {
+		if file == "." || filepath.Base(file) != file || !filepath.IsLocal(file) {
 			return nil, fmt.Errorf("tensor %q: %q is no name of a file in this directory", name, file)
 		}
 		shards[file] = append(shards[file], name)
