@@ -78,7 +78,7 @@ type entry struct {
 // Open opens the checkpoint at path:
 //   - a directory with config.json and model.safetensors, or model.safetensors.index.json and its shards
 //   - a .safetensors file, with config.json beside it
-//   - a .gguf file
+//   - a .gguf file, or the first of the parts of a model that llama.cpp has split
 //   - a .bin file of llama2.c (the legacy format that run.c reads)
 //
 // It reads and checks the tables of all files, but no weights. Close it when the weights are not needed

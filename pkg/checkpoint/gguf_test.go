@@ -148,3 +148,44 @@ func TestGGUFUnsupportedType(t *testing.T) {
 	_, err = checkpoint.Open(write(t, t.TempDir(), "x.gguf", file))
 	wantError(t, err, "x.gguf", fmt.Sprint("at byte ", kind), `tensor "blk.0.w"`, "unknown tensor type 99")
 }
+
+// llama.cpp splits large models; the parts are opened together.
+func TestGGUFParts(t *testing.T) {
+	dir := t.TempDir()
+	part := func(n, tensors int, names ...string) string {
+		var ts []*checkpoint.Tensor
+		for _, name := range names {
+			ts = append(ts, f32(name, []float32{float32(n)}, 1))
+		}
+		path := filepath.Join(dir, fmt.Sprintf("m-%05d-of-00002.gguf", n))
+		meta := map[string]any{"split.no": uint16(n - 1), "split.count": uint16(2), "split.tensors.count": int32(tensors)}
+		if n == 1 {
+			meta["general.architecture"] = "llama"
+		}
+		if err := checkpoint.WriteGGUF(path, meta, ts); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first := part(1, 3, "a")
+	_, err := checkpoint.Open(first)
+	wantError(t, err, "part 2 of 2", "m-00002-of-00002.gguf", "no such file")
+
+	second := part(2, 3, "b", "c")
+	c := open(t, first)
+	if !slices.Equal(c.Names(), []string{"a", "b", "c"}) || c.Meta["general.architecture"] != "llama" {
+		t.Errorf("names %v, metadata %v", c.Names(), c.Meta)
+	}
+	if b, err := c.Vector("b", 1); err != nil || b[0] != 2 {
+		t.Errorf("b is %v, %v", b, err)
+	}
+	_, err = checkpoint.Open(second)
+	wantError(t, err, second, "open the first", "-00001-of-00002.gguf")
+
+	part(2, 3, "b")
+	_, err = checkpoint.Open(first)
+	wantError(t, err, "should hold 3 tensors, they hold 2")
+	part(2, 3, "a", "b")
+	_, err = checkpoint.Open(first)
+	wantError(t, err, `tensor "a"`, "00001", "00002")
+}
