@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"forwardpass/pkg/attention"
+	"forwardpass/pkg/block"
 	"forwardpass/pkg/rope"
 	"forwardpass/pkg/tensor"
 )
@@ -41,6 +42,9 @@ func deepseekV3(b *builder) {
 			attnScale *= float32(m * m)
 		}
 	}
+	small := func(name string, n int) *block.Norm { // the norms of the compressed vectors have an epsilon of their own
+		return &block.Norm{Weight: b.vector(name+".weight", n), Eps: 1e-6}
+	}
 	b.prefix = "model."
 	b.m.Embedding = b.matrix("embed_tokens.weight", c.VocabSize, c.HiddenSize)
 	for i := range b.m.Layers {
@@ -53,14 +57,14 @@ func deepseekV3(b *builder) {
 		heads := c.NumHeads * (nope + turned)
 		if low > 0 {
 			down := b.linear(a+"q_a_proj", low, c.HiddenSize, bias)
-			l.QDown, l.QLora = &down, b.rms(a+"q_a_layernorm", low)
+			l.QDown, l.QLora = &down, small(a+"q_a_layernorm", low)
 			l.Q = b.linear(a+"q_b_proj", heads, low, false)
 		} else {
 			l.Q = b.linear(a+"q_proj", heads, c.HiddenSize, false)
 		}
 		both := b.linear(a+"kv_a_proj_with_mqa", rank+turned, c.HiddenSize, bias)
 		l.KVDown, l.KRope = b.rows(both, 0, rank), b.rows(both, rank, rank+turned)
-		l.KVLora = b.rms(a+"kv_a_layernorm", rank)
+		l.KVLora = small(a+"kv_a_layernorm", rank)
 		l.Latent.W = b.floats(a+"kv_b_proj.weight", c.NumHeads*(nope+value), rank)
 		l.O = b.linear(a+"o_proj", c.HiddenSize, c.NumHeads*value, bias)
 		if i < firstDense {

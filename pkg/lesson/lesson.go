@@ -1,0 +1,122 @@
+// Package lesson is what the notebooks share: it opens models by name, compares them with PyTorch's numbers, and checks
+// exercises.
+//
+// A notebook cell is a program of its own, so opening a model has to be quick: storyland takes a millisecond, a
+// real checkpoint a few (its file is mapped, not read).
+//
+//	lm := lesson.Must(lesson.Open("storyland"))
+//	ids := lesson.Must(lm.Tok.Encode("I love datawhale")) // [T]
+//	logits := lesson.Must(lm.Logits(ids))                 // [T, V]
+package lesson
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"forwardpass/pkg/model"
+	"forwardpass/pkg/tokenize"
+)
+
+// LM is a model with its tokenizer.
+type LM struct {
+	*model.Model
+	Tok  *tokenize.Tokenizer
+	Name string
+}
+
+// Must returns v, or ends the cell with the error in one line.
+func Must[T any](v T, err error) T {
+	OK(err)
+	return v
+}
+
+// OK ends the cell with the error in one line, if there is one.
+func OK(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Open opens a model by name: "storyland", which is in the repository; one that set-up has brought (go run ./notebooks
+// -model smollm2); or any checkpoint by its path: a Hugging Face directory or a .gguf file.
+func Open(name string) (*LM, error) {
+	path, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := tokenize.Open(path)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return &LM{Model: m, Tok: tok, Name: name}, nil
+}
+
+// Tokens is the text of each id, with spaces made visible: what charts put on their axes.
+func (lm *LM) Tokens(ids []int) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		if out[i] = lm.Tok.Decode([]int{id}); lm.Tok.Special(id) {
+			out[i] = lm.Tok.Tokens([]int{id})[0]
+		}
+		out[i] = strings.NewReplacer(" ", "␣", "\n", "⏎").Replace(out[i])
+	}
+	return out
+}
+
+// Available lists the models that Open finds by name.
+func Available() []string {
+	names := []string{"storyland"}
+	dirs, _ := os.ReadDir(filepath.Join(Root(), ".forwardpass", "models"))
+	for _, d := range dirs {
+		if _, err := find(d.Name()); err == nil {
+			names = append(names, d.Name())
+		}
+	}
+	return names
+}
+
+// Have says whether Open would find a model.
+func Have(name string) bool { return slices.Contains(Available(), name) }
+
+// find is the file or directory of a model.
+func find(name string) (string, error) {
+	root := Root()
+	if name == "storyland" {
+		return filepath.Join(root, "testdata", "storyland"), nil
+	}
+	dir := filepath.Join(root, ".forwardpass", "models", name)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*.gguf")); len(files) > 0 {
+		return files[0], nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
+		return dir, nil
+	}
+	if _, err := os.Stat(name); err == nil {
+		return name, nil
+	}
+	return "", fmt.Errorf("lesson: no model %q here: `go run ./notebooks -model %s` brings it, if it is one that set-up knows", name, name)
+}
+
+// Testdata is the path of a file under testdata, wherever the program runs.
+func Testdata(elem ...string) string {
+	return filepath.Join(append([]string{Root(), "testdata"}, elem...)...)
+}
+
+// Root is the repository: FORWARDPASS_ROOT, or where this file was compiled from.
+func Root() string {
+	if root := os.Getenv("FORWARDPASS_ROOT"); root != "" {
+		return root
+	}
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
