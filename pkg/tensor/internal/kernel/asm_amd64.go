@@ -188,3 +188,26 @@ func dequantASM(dst []float32, t Type, src []byte) int {
 
 // Pause spins for a moment, kindly to the other thread of the core.
 func Pause() { pause(8) }
+
+func readAll(b []byte) {
+	switch level {
+	case AVX512:
+		readAllAVX512(&b[0], len(b))
+	case AVX2:
+		readAllAVX2(&b[0], len(b))
+	default:
+		plainRead(b)
+	}
+}
+
+func fmaAll(n int) float64 {
+	switch level {
+	case AVX512:
+		fmaAllAVX512(n)
+		return 12 * 16 * 2 * float64(n)
+	case AVX2:
+		fmaAllAVX2(n)
+		return 12 * 8 * 2 * float64(n)
+	}
+	return plainFMA(n)
+}

@@ -29,3 +29,6 @@ func vecMax(x []float32) float32                   { return 0 }
 func vecExpSum(x []float32, shift float32) float32 { return 0 }
 func vecSiLU(x []float32)                          {}
 func vecGELUTanh(x []float32)                      {}
+
+func readAll(b []byte)     { plainRead(b) }
+func fmaAll(n int) float64 { return plainFMA(n) }

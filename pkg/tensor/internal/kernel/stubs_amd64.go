@@ -89,6 +89,16 @@ func siluAVX2(x *float32, n int, mask *uint32)
 //go:noescape
 func geluTanhAVX2(x *float32, n int, mask *uint32)
 
+// readAllAVX2 loads n bytes, a multiple of 1024, and does next to nothing with them.
+//
+//go:noescape
+func readAllAVX2(p *byte, n int)
+
+// fmaAllAVX2 makes 12·n independent fused multiply–adds of whole vectors.
+//
+//go:noescape
+func fmaAllAVX2(n int)
+
 // gemmAVX512 computes C = A·B, or C += A·B if add is not 0, for the columns of one panel that mask selects. Strides in numbers.
 //
 //go:noescape
@@ -173,6 +183,16 @@ func siluAVX512(x *float32, n int, mask *uint32)
 //
 //go:noescape
 func geluTanhAVX512(x *float32, n int, mask *uint32)
+
+// readAllAVX512 loads n bytes, a multiple of 1024, and does next to nothing with them.
+//
+//go:noescape
+func readAllAVX512(p *byte, n int)
+
+// fmaAllAVX512 makes 12·n independent fused multiply–adds of whole vectors.
+//
+//go:noescape
+func fmaAllAVX512(n int)
 
 // dotQ40AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
 //

@@ -120,6 +120,7 @@ func main() {
 		dotHalf(s, true)
 		dotQ80(s)
 		vectors(s)
+		limits(s)
 	}
 	dotQ4(avx2, 0)
 	dotQ4(avx2, 1)
