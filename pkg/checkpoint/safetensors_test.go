@@ -283,3 +283,42 @@ func TestInts(t *testing.T) {
 		c.Close()
 	}
 }
+
+// The matrix kernels take a matrix at any address.
+func TestUnalignedMatMul(t *testing.T) {
+	const rows, cols = 40, 96
+	x := tensor.New(3, cols)
+	w := make([]float32, rows*cols)
+	for i := range w {
+		w[i] = float32(i%17) - 8
+	}
+	for i := range x.Data {
+		x.Data[i] = float32(i%5) - 2 // small integers: every order of summation is exact
+	}
+	for pad := range 4 {
+		json := fmt.Sprintf(`{"w":{"dtype":"F32","shape":[%d,%d],"data_offsets":[0,%d]}}`, rows, cols, 4*rows*cols) + strings.Repeat(" ", pad)
+		file := append(table(json, 0), f32("", w).Data...)
+		c, err := checkpoint.ReadSafetensors(write(t, t.TempDir(), "x.safetensors", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Matrix("w", rows, cols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := tensor.MatMul(x, m) // [3, rows]
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range y.Data {
+			want := float32(0)
+			for k := range cols {
+				want += x.Row(i / rows)[k] * w[i%rows*cols+k]
+			}
+			if y.Data[i] != want {
+				t.Fatalf("padding %d: product %d is %v, want %v", pad, i, y.Data[i], want)
+			}
+		}
+		c.Close()
+	}
+}
