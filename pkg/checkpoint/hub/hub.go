@@ -32,6 +32,8 @@ type Options struct {
 	Token    string   // of an account, for models that ask for one
 	Offline  bool     // use the cache only
 	Files    []string // patterns of path.Match; nil is the configuration, tokenizer and safetensors weights
+	// Patience is how long a transfer may bring no byte before it is begun anew; 0 is a minute.
+	Patience time.Duration
 	// Progress is called some times a second, by one goroutine at a time.
 	Progress func(Progress)
 }
@@ -85,6 +87,7 @@ var (
 	hexHash  = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
 )
 
+// withEnvironment fills in what is not set.
 func (o Options) withEnvironment() Options {
 	home := os.Getenv("HF_HOME")
 	switch {
@@ -95,6 +98,9 @@ func (o Options) withEnvironment() Options {
 		o.CacheDir = filepath.Join(home, "hub")
 	default:
 		o.CacheDir = hf.DefaultCacheDir()
+	}
+	if o.Patience == 0 {
+		o.Patience = time.Minute
 	}
 	if o.Token == "" {
 		o.Token = os.Getenv("HF_TOKEN")
@@ -240,7 +246,7 @@ func (c repoCache) bring(ctx context.Context, list *repoList, opts Options) erro
 			case <-ctx.Done():
 				return
 			}
-			if err := c.bringFile(ctx, list.commit, f, opts.Token, meter); err != nil {
+			if err := c.bringFile(ctx, list.commit, f, opts, meter); err != nil {
 				cancel(fmt.Errorf("%s: %w", f.name, err)) // the first error stops the others
 			}
 		})

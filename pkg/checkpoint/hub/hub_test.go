@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"forwardpass/pkg/checkpoint"
 	"forwardpass/pkg/checkpoint/hub"
@@ -32,6 +33,7 @@ type fakeHub struct {
 	token string // wanted, if any
 	// cut breaks the first transfer of this file off after so many bytes.
 	cut   map[string]int
+	hang  bool   // a cut transfer falls silent instead
 	wrong string // this file comes damaged
 
 	mu     sync.Mutex
@@ -112,6 +114,11 @@ func (h *fakeHub) serveFile(w http.ResponseWriter, r *http.Request, name string)
 		delete(h.cut, name)
 		w.Write(body[:n])
 		w.(http.Flusher).Flush()
+		if h.hang {
+			h.mu.Unlock()
+			<-r.Context().Done()
+			h.mu.Lock()
+		}
 		panic(http.ErrAbortHandler) // the connection breaks
 	}
 	w.Write(body)
@@ -193,6 +200,18 @@ func TestFetchResumes(t *testing.T) {
 		h := newHub(t)
 		h.cut["model.safetensors"] = 70_000
 		if _, err := hub.Fetch(t.Context(), "owner/tiny", "", h.options(t)); err != nil {
+			t.Fatal(err)
+		}
+		if h.requests("/cdn/model.safetensors bytes=70000-") != 1 {
+			t.Errorf("want a request for the rest only, got %q", h.asked)
+		}
+	})
+	t.Run("silence", func(t *testing.T) {
+		h := newHub(t)
+		h.hang, h.cut["model.safetensors"] = true, 70_000
+		opts := h.options(t)
+		opts.Patience = time.Second
+		if _, err := hub.Fetch(t.Context(), "owner/tiny", "", opts); err != nil {
 			t.Fatal(err)
 		}
 		if h.requests("/cdn/model.safetensors bytes=70000-") != 1 {

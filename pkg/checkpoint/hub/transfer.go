@@ -18,13 +18,11 @@ import (
 	"github.com/gofrs/flock"
 )
 
-const (
-	attempts = 4                // how often a transfer that breaks off is begun in one call
-	stall    = 60 * time.Second // without a byte: the transfer has broken off
-)
+// attempts is how often a transfer that breaks off is begun in one call.
+const attempts = 4
 
 // bringFile makes sure that the blob of a file is in the cache, and links it into the snapshot.
-func (c repoCache) bringFile(ctx context.Context, commit string, f remoteFile, token string, m *meter) error {
+func (c repoCache) bringFile(ctx context.Context, commit string, f remoteFile, opts Options, m *meter) error {
 	link := filepath.Join(c.snapshot(commit), filepath.FromSlash(f.name))
 	blob := filepath.Join(c.dir, "blobs", f.hash)
 	if sizeOf(link) == f.size {
@@ -42,7 +40,7 @@ func (c repoCache) bringFile(ctx context.Context, commit string, f remoteFile, t
 	}
 	defer lock.Unlock()
 	if sizeOf(blob) != f.size {
-		if err := download(ctx, f, blob, token, m); err != nil {
+		if err := download(ctx, f, blob, opts, m); err != nil {
 			return err
 		}
 	}
@@ -61,10 +59,10 @@ func (c repoCache) bringFile(ctx context.Context, commit string, f remoteFile, t
 }
 
 // download fetches a blob by way of blob.incomplete, which a later call takes up where this one stopped.
-func download(ctx context.Context, f remoteFile, blob, token string, m *meter) error {
+func download(ctx context.Context, f remoteFile, blob string, opts Options, m *meter) error {
 	part := blob + ".incomplete"
 	for try := 1; ; try++ {
-		err := transfer(ctx, f, part, token, m)
+		err := transfer(ctx, f, part, opts, m)
 		if err == nil {
 			break
 		}
@@ -97,10 +95,10 @@ func (e *statusError) Error() string {
 }
 
 // transfer appends to part what is missing of a file.
-func transfer(ctx context.Context, f remoteFile, part, token string, m *meter) error {
+func transfer(ctx context.Context, f remoteFile, part string, opts Options, m *meter) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no byte has come for %v", stall)) })
+	silence := time.AfterFunc(opts.Patience, func() { cancel(fmt.Errorf("no byte has come for %v", opts.Patience)) })
 	defer silence.Stop()
 	out, err := os.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -115,8 +113,8 @@ func transfer(ctx context.Context, f remoteFile, part, token string, m *meter) e
 	if err != nil {
 		return err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token) // not sent on to another host by redirects
+	if opts.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+opts.Token) // not sent on to another host by redirects
 	}
 	req.Header.Set("Accept-Encoding", "identity")
 	if have > 0 && have < f.size {
@@ -141,7 +139,7 @@ func transfer(ctx context.Context, f remoteFile, part, token string, m *meter) e
 	}
 	body := io.LimitReader(resp.Body, f.size-have+1) // one more, to notice a file that is too long
 	n, err := io.Copy(&countingWriter{out, have, func(n int64) {
-		silence.Reset(stall)
+		silence.Reset(opts.Patience)
 		m.set(f.name, min(n, f.size))
 	}}, body)
 	switch {
