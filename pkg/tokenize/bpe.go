@@ -12,9 +12,14 @@ import (
 // as two neighbours are in the merge table, merge the pair learned first,
 // leftmost first. (Sennrich et al. 2016, "Neural Machine Translation of Rare
 // Words with Subword Units", section 3.2; over bytes: Radford et al. 2019.)
+//
+// Vocabularies differ in how they write the table down. GPT-2's list merges:
+// a pair of tokens, its rank, what it becomes. SentencePiece's and tiktoken's give
+// every token a rank, and two neighbours merge if together they are a token.
 type bpe struct {
 	vocab  *vocab
-	merges *pairTable
+	merges *pairTable // nil if tokens have ranks of their own
+	ranks  []int32    // by id: the rank of merging into this token, noRank for never
 
 	byteIDs  [256]int32 // byte-level: the token of each byte, or -1; <0xNN> otherwise
 	bytes    bool       // pieces are raw bytes, and vocab is in the byte-level alphabet
@@ -27,6 +32,10 @@ type bpe struct {
 
 	ignoreMerges bool // a piece that is a token is that token, whatever the merges say
 	cache        *pieceCache
+
+	raw     bool          // the vocabulary holds the bytes themselves, not their alphabet
+	pieces  *spPieces     // SentencePiece's own rules; nil for all others
+	midword map[rune]bool // characters that some token has in front of a "▁"; nil: don't cut there
 }
 
 // token is one token of a piece: its id and the bytes of the piece it covers.
@@ -62,7 +71,35 @@ func newBPE(v *vocab, pairs []string, prefix, suffix string) (*bpe, error) {
 		m.merges.put(l, r, int32(i/2), to)
 	}
 	m.cache = newPieceCache()
+	if prefix == "" && suffix == "" && v.id("▁") >= 0 {
+		m.midword = beforeMark(v)
+	}
 	return m, nil
+}
+
+// newRankedBPE builds a model from the rank of every token.
+func newRankedBPE(v *vocab, ranks []int32) *bpe {
+	return &bpe{vocab: v, ranks: ranks, unk: -1, cache: newPieceCache()}
+}
+
+// beforeMark collects the characters that tokens have in front of a "▁". Where
+// a text has another one there, no merge can cross, and the text can be cut:
+// mostly before every word, which makes SentencePiece's habit of merging
+// whole sentences as fast as words.
+func beforeMark(v *vocab) map[rune]bool {
+	set := map[rune]bool{}
+	for _, token := range v.tokens {
+		for i := 1; i < len(token); {
+			k := strings.Index(token[i:], "▁")
+			if k < 0 {
+				break
+			}
+			r, _ := utf8.DecodeLastRuneInString(token[:i+k])
+			set[r] = true
+			i += k + len("▁")
+		}
+	}
+	return set
 }
 
 // useBytes makes the model read raw bytes: it looks tokens up in the byte-level
@@ -70,7 +107,11 @@ func newBPE(v *vocab, pairs []string, prefix, suffix string) (*bpe, error) {
 func (m *bpe) useBytes() {
 	m.bytes = true
 	for b := range m.byteIDs {
-		m.byteIDs[b] = m.vocab.id(string(byteChars[b]))
+		if m.raw {
+			m.byteIDs[b] = m.vocab.id(string([]byte{byte(b)}))
+		} else {
+			m.byteIDs[b] = m.vocab.id(string(byteChars[b]))
+		}
 	}
 }
 
@@ -84,22 +125,65 @@ func (m *bpe) useFallback() {
 }
 
 func (m *bpe) encode(dst []token, piece string) ([]token, error) {
-	if piece == "" {
-		return dst, nil
+	if m.midword == nil {
+		return m.encodeWord(dst, piece, 0), nil
 	}
-	cached, hash := m.cache.get(piece)
-	if cached != nil {
-		return append(dst, cached...), nil
+	start := 0
+	for i := 1; i < len(piece); {
+		k := strings.Index(piece[i:], "▁")
+		if k < 0 {
+			break
+		}
+		i += k
+		if r, _ := utf8.DecodeLastRuneInString(piece[:i]); !m.midword[r] {
+			dst = m.encodeWord(dst, piece[start:i], start)
+			start = i
+		}
+		i += len("▁")
+	}
+	return m.encodeWord(dst, piece[start:], start), nil
+}
+
+// encodeWord appends the tokens of a part of a piece that starts at byte at.
+func (m *bpe) encodeWord(dst []token, piece string, at int) []token {
+	if piece == "" {
+		return dst
 	}
 	n := len(dst)
-	dst = m.merge(dst, piece)
-	m.cache.put(hash, piece, dst[n:])
-	return dst, nil
+	cached, hash := m.cache.get(piece)
+	if cached != nil {
+		dst = append(dst, cached...)
+	} else {
+		dst = m.merge(dst, piece)
+		m.cache.put(hash, piece, dst[n:])
+	}
+	if at > 0 {
+		for i := range dst[n:] {
+			dst[n+i].start += int32(at)
+			dst[n+i].end += int32(at)
+		}
+	}
+	return dst
+}
+
+// rank returns the rank and the result of merging two neighbours of piece, or
+// noRank.
+func (m *bpe) rank(piece string, left, right token) (rank, to int32) {
+	if m.merges != nil {
+		return m.merges.get(left.id, right.id)
+	}
+	if (left.id|right.id)&frozenSymbol != 0 {
+		return noRank, -1
+	}
+	if to = m.vocab.id(piece[left.start:right.end]); to < 0 {
+		return noRank, -1
+	}
+	return m.ranks[to], to
 }
 
 // whole returns the token that is exactly piece, or -1.
 func (m *bpe) whole(piece string) int32 {
-	if !m.bytes {
+	if !m.bytes || m.raw {
 		return m.vocab.id(piece)
 	}
 	var buf [128]byte
@@ -114,14 +198,28 @@ func (m *bpe) merge(dst []token, piece string) []token {
 	}
 	var buf [shortPiece]token
 	symbols := m.symbols(buf[:0], piece)
-	if len(symbols) <= shortPiece {
-		return append(dst, m.mergeShort(symbols)...)
+	if symbols = m.mergeTo(1, piece, symbols); m.pieces != nil {
+		return m.finish(dst, piece, symbols)
 	}
-	return append(dst, m.mergeLong(symbols)...)
+	return append(dst, symbols...)
+}
+
+// mergeTo merges until nothing can be merged or only so many symbols are left.
+func (m *bpe) mergeTo(least int, piece string, symbols []token) []token {
+	if len(symbols) <= least {
+		return symbols
+	}
+	if len(symbols) <= shortPiece {
+		return m.mergeShort(least, piece, symbols)
+	}
+	return m.mergeLong(least, piece, symbols)
 }
 
 // symbols cuts a piece into the smallest parts that are tokens.
 func (m *bpe) symbols(dst []token, piece string) []token {
+	if m.pieces != nil {
+		return m.pieces.symbols(dst, m.vocab, piece)
+	}
 	if m.bytes {
 		for i := 0; i < len(piece); i++ {
 			if id := m.byteIDs[piece[i]]; id >= 0 {
@@ -181,13 +279,10 @@ const shortPiece = 48
 
 // mergeShort merges in place, scanning all ranks for each merge: O(n²), and
 // faster than anything cleverer for the length of a word.
-func (m *bpe) mergeShort(symbols []token) []token {
-	if len(symbols) < 2 {
-		return symbols
-	}
+func (m *bpe) mergeShort(least int, piece string, symbols []token) []token {
 	var ranks, ids [shortPiece]int32 // of the merge of symbols i and i+1
 	for i := 0; i+1 < len(symbols); i++ {
-		ranks[i], ids[i] = m.merges.get(symbols[i].id, symbols[i+1].id)
+		ranks[i], ids[i] = m.rank(piece, symbols[i], symbols[i+1])
 	}
 	n := len(symbols)
 	for {
@@ -205,14 +300,14 @@ func (m *bpe) mergeShort(symbols []token) []token {
 		copy(ranks[at:n], ranks[at+1:n])
 		copy(ids[at:n], ids[at+1:n])
 		n--
-		if at+1 < n {
-			ranks[at], ids[at] = m.merges.get(symbols[at].id, symbols[at+1].id)
+		if n <= least {
+			return symbols[:n]
 		}
 		if at > 0 {
-			ranks[at-1], ids[at-1] = m.merges.get(symbols[at-1].id, symbols[at].id)
+			ranks[at-1], ids[at-1] = m.rank(piece, symbols[at-1], symbols[at])
 		}
-		if n < 2 {
-			return symbols[:n]
+		if at+1 < n {
+			ranks[at], ids[at] = m.rank(piece, symbols[at], symbols[at+1])
 		}
 	}
 }
@@ -229,14 +324,14 @@ func (c candidate) less(d candidate) bool {
 // mergeLong does the same in O(n log n): symbols are a linked list, the
 // possible merges a heap, and a candidate whose symbols have changed since is
 // dropped when its turn comes.
-func (m *bpe) mergeLong(symbols []token) []token {
+func (m *bpe) mergeLong(least int, piece string, symbols []token) []token {
 	n := int32(len(symbols))
 	next, prev := make([]int32, n), make([]int32, n)
 	heap := make([]candidate, 0, n)
 	for i := int32(0); i < n; i++ {
 		next[i], prev[i] = i+1, i-1
 		if i+1 < n {
-			if rank, to := m.merges.get(symbols[i].id, symbols[i+1].id); rank != noRank {
+			if rank, to := m.rank(piece, symbols[i], symbols[i+1]); rank != noRank {
 				heap = append(heap, candidate{rank, i, to})
 			}
 		}
@@ -245,12 +340,12 @@ func (m *bpe) mergeLong(symbols []token) []token {
 		siftDown(heap, i)
 	}
 	offer := func(i int32) {
-		if rank, to := m.merges.get(symbols[i].id, symbols[next[i]].id); rank != noRank {
+		if rank, to := m.rank(piece, symbols[i], symbols[next[i]]); rank != noRank {
 			heap = append(heap, candidate{rank, i, to})
 			siftUp(heap, len(heap)-1)
 		}
 	}
-	for len(heap) > 0 {
+	for left := len(symbols); len(heap) > 0 && left > least; {
 		c := heap[0]
 		heap[0] = heap[len(heap)-1]
 		heap = heap[:len(heap)-1]
@@ -260,11 +355,12 @@ func (m *bpe) mergeLong(symbols []token) []token {
 			continue
 		}
 		j := next[i]
-		if rank, to := m.merges.get(symbols[i].id, symbols[j].id); rank != c.rank || to != c.to {
+		if rank, to := m.rank(piece, symbols[i], symbols[j]); rank != c.rank || to != c.to {
 			continue
 		}
 		symbols[i] = token{c.to, symbols[i].start, symbols[j].end}
 		symbols[j].id = -1
+		left--
 		next[i] = next[j]
 		if next[i] < n {
 			prev[next[i]] = i

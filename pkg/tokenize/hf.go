@@ -46,6 +46,7 @@ type hfModel struct {
 	unk          *string
 	unkID        *int
 	prefix       string
+	prefixSet    bool
 	suffix       string
 	fuseUnk      bool
 	byteFallback bool
@@ -131,7 +132,7 @@ func (m *hfModel) read(r *jsonReader) error {
 		return err
 	})
 	if prefix != nil {
-		m.prefix = *prefix
+		m.prefix, m.prefixSet = *prefix, true
 	}
 	if suffix != nil {
 		m.suffix = *suffix
@@ -289,6 +290,39 @@ func (m *hfModel) build(t *Tokenizer) (model, error) {
 		}
 		return b, nil
 	}
+	unk := "[UNK]"
+	if m.unk != nil {
+		unk = *m.unk
+	}
+	switch kind {
+	case "WordPiece":
+		prefix := "##"
+		if m.prefixSet {
+			prefix = m.prefix
+		}
+		return newWordPiece(m.vocab, unk, prefix, m.maxWord)
+	case "WordLevel":
+		return &wordLevel{m.vocab, m.vocab.id(unk), unk}, nil
+	case "Unigram":
+		id := int32(-1)
+		if m.unkID != nil {
+			if *m.unkID < 0 || *m.unkID >= len(m.scores) {
+				return nil, fmt.Errorf("unk_id %d, want 0 to %d", *m.unkID, len(m.scores)-1)
+			}
+			id = int32(*m.unkID)
+		}
+		if len(m.scores) != len(m.vocab.tokens) {
+			return nil, fmt.Errorf("%d scores for %d tokens", len(m.scores), len(m.vocab.tokens))
+		}
+		u, err := newUnigram(m.vocab, m.scores, id, nil)
+		if err != nil {
+			return nil, err
+		}
+		if m.byteFallback {
+			u.useFallback()
+		}
+		return u, nil
+	}
 	return nil, fmt.Errorf("unknown type %q", m.kind)
 }
 
@@ -298,7 +332,7 @@ func readBytes(t *Tokenizer) bool {
 	switch p := t.pretokenizer.(type) {
 	case byteLevel:
 		p.raw = true
-		t.pretokenizer, t.byteLevel = p, true
+		t.pretokenizer, t.rawInput = p, true
 	case pretokenizers:
 		if len(p) == 0 {
 			return false
@@ -314,9 +348,9 @@ func readBytes(t *Tokenizer) bool {
 		}
 		last.raw = true
 		p[len(p)-1] = last
-		t.byteLevel = true
+		t.rawInput = true
 	}
-	return t.byteLevel
+	return t.rawInput
 }
 
 // stageType returns the "type" of a stage, "" if there is no stage.
@@ -410,7 +444,11 @@ func buildNormalizer(raw json.RawMessage) (normalizer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
-		_ = blob
+		table, err := parseCharsmap(blob)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+		return precompiled{table}, nil
 	}
 	return nil, fmt.Errorf("unknown type %q", kind)
 }

@@ -187,7 +187,7 @@ func isASCII(s string) bool {
 // bertControl reports whether BERT's normaliser drops r: control, format,
 // surrogate and private-use characters.
 func bertControl(r rune) bool {
-	return r != '\t' && r != '\n' && r != '\r' && unicode.Is(unicode.C, r)
+	return r != '\t' && r != '\n' && r != '\r' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
 }
 
 // isIdeograph reports whether BERT's normaliser puts spaces around r.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -41,9 +42,22 @@ func open(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, reason(err)
 	}
-	switch kind := sniff(filepath.Base(path), data); kind {
-	case "tokenizer.json":
+	switch sniff(filepath.Base(path), data) {
+	case hfJSON:
 		t, err = parseHF(string(data))
+	case tekkenJSON:
+		t, err = parseTekken(string(data))
+	case vocabJSON:
+		t, err = openGPT2(path, string(data))
+	case vocabTxt:
+		t, err = parseVocabTxt(string(data))
+	case tiktokenRanks:
+		t, err = openRanks(string(data))
+	case sentencePiece:
+		var m *spModel
+		if m, err = parseSP(data); err == nil {
+			t, err = m.build()
+		}
 	default:
 		return nil, errors.New("not a vocabulary that can be read: want tokenizer.json, .model, vocab.txt, vocab.json, .tiktoken, tekken.json or .gguf")
 	}
@@ -90,11 +104,62 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(dir)
 }
 
-// sniff tells what kind of file data is, by name and by how it starts.
-func sniff(name string, data []byte) string {
+// fileKind is a kind of vocabulary file.
+type fileKind int
+
+const (
+	unknownFile fileKind = iota
+	hfJSON
+	tekkenJSON
+	vocabJSON
+	vocabTxt
+	tiktokenRanks
+	sentencePiece
+)
+
+// sniff tells what kind of file data is, by how it starts where names mislead:
+// a "tokenizer.model" may be SentencePiece's or tiktoken's, and a .json one of
+// three.
+func sniff(name string, data []byte) fileKind {
 	switch {
 	case strings.HasSuffix(name, ".json"):
-		return "tokenizer.json"
+		r := jsonReader{s: string(data)}
+		kind := vocabJSON
+		r.object(func(key string) error {
+			switch key {
+			case "model", "added_tokens", "version":
+				kind = hfJSON
+			case "config", "special_tokens", "image", "audio":
+				kind = tekkenJSON
+			}
+			if r.peek() >= '0' && r.peek() <= '9' {
+				return errEnough // a token and its id
+			}
+			if kind != vocabJSON {
+				return errEnough
+			}
+			_, err := r.raw()
+			return err
+		})
+		return kind
+	case strings.HasSuffix(name, ".txt"):
+		return vocabTxt
+	case looksLikeRanks(data):
+		return tiktokenRanks
+	case len(data) > 0 && data[0] == 0x0A: // field 1, bytes: the first piece
+		return sentencePiece
 	}
-	return ""
+	return unknownFile
+}
+
+var errEnough = errors.New("enough")
+
+// looksLikeRanks reports whether the first line is base64, a space and a number.
+func looksLikeRanks(data []byte) bool {
+	line, _, _ := strings.Cut(string(data[:min(len(data), 1024)]), "\n")
+	token, rank, ok := strings.Cut(strings.TrimSuffix(line, "\r"), " ")
+	if _, err := strconv.Atoi(rank); err != nil || !ok || token == "" {
+		return false
+	}
+	return strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") == ""
 }

@@ -35,7 +35,7 @@ type trimSpace struct {
 func (p trimSpace) process(t *Tokenizer, e *Encoding, _ Options) {
 	for i := range e.Offsets {
 		o := &e.Offsets[i]
-		token, _ := t.token(e.IDs[i])
+		token := t.name(e.IDs[i])
 		lead, leading := spaces(strings.TrimLeftFunc(token, isMarkedSpace), token, true)
 		trail, trailing := spaces(strings.TrimRightFunc(token, isMarkedSpace), token, false)
 		if first := i == 0 || o[0] == 0; first && p.prefixed && leading == 1 {

@@ -32,15 +32,16 @@ const (
 
 // scanners maps each known expression to its function.
 var scanners = map[string]scanner{
-	patternGPT2:     scanGPT2,
-	patternCL100K:   scanCL100K,
-	patternQwen2:    scanQwen2,
-	patternO200K:    scanO200K,
-	patternTekken:   scanTekken,
-	patternDigits:   scanDigits(1),
-	patternDigits3:  scanDigits(3),
-	patternHan:      scanHan,
-	patternDeepSeek: scanDeepSeek,
+	patternGPT2:           scanGPT2,
+	patternCL100K:         scanCL100K,
+	patternQwen2:          scanQwen2,
+	patternO200K:          scanO200K,
+	patternTekken:         scanTekken,
+	patternCL100KTiktoken: scanCL100KTiktoken,
+	patternDigits:         scanDigits(1),
+	patternDigits3:        scanDigits(3),
+	patternHan:            scanHan,
+	patternDeepSeek:       scanDeepSeek,
 }
 
 type classes = [unicode.MaxRune + 1]class

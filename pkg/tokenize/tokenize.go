@@ -40,7 +40,8 @@ type Tokenizer struct {
 	model        model
 	post         []postProcessor
 	decoder      []decoder
-	byteLevel    bool // ids carry raw bytes; invalid UTF-8 survives a round trip
+	rawInput     bool // the pipeline reads bytes that are not UTF-8 as they are
+	rawNames     bool // the vocabulary holds bytes, to be named in the byte-level alphabet
 
 	bos, eos []int
 	chat     *chatTemplate
@@ -93,7 +94,7 @@ func (t *Tokenizer) encode(input string, o Options, offsets bool) (Encoding, err
 	}
 	run := encodeRun{t: t, options: o, offsets: offsets}
 	run.out.IDs = make([]int, 0, len(input)/3+8)
-	run.addedTokens(t.verbatim, whole(input, t.byteLevel), run.normalize)
+	run.addedTokens(t.verbatim, whole(input, t.rawInput), run.normalize)
 	if run.err != nil {
 		return Encoding{}, fmt.Errorf("tokenize: %w", run.err)
 	}
@@ -103,8 +104,8 @@ func (t *Tokenizer) encode(input string, o Options, offsets bool) (Encoding, err
 	return run.out, nil
 }
 
-// whole makes a text of the input. A tokenizer that isn't byte-level reads a
-// byte that is not UTF-8 as U+FFFD, the replacement character.
+// whole makes a text of the input. A pipeline of characters reads a byte that is
+// not UTF-8 as U+FFFD, the replacement character; one of bytes takes it as it is.
 func whole(input string, raw bool) text {
 	t := text{s: input}
 	if raw || utf8.ValidString(input) {
@@ -214,9 +215,18 @@ func (t *Tokenizer) decode(ids []int, special bool) string {
 func (t *Tokenizer) Tokens(ids []int) []string {
 	tokens := make([]string, len(ids))
 	for i, id := range ids {
-		tokens[i], _ = t.token(id)
+		tokens[i] = t.name(id)
 	}
 	return tokens
+}
+
+// name is the token as Tokens shows it.
+func (t *Tokenizer) name(id int) string {
+	token, _ := t.token(id)
+	if _, added := t.extra[id]; t.rawNames && !added {
+		return string(appendByteChars(nil, token))
+	}
+	return token
 }
 
 func (t *Tokenizer) token(id int) (string, bool) {
@@ -234,6 +244,13 @@ func (t *Tokenizer) VocabSize() int { return t.vocab.count + len(t.extra) }
 func (t *Tokenizer) ID(token string) (int, bool) {
 	if id, ok := t.extraIDs[token]; ok {
 		return id, true
+	}
+	if t.rawNames {
+		b, ok := appendCharBytes(nil, token)
+		if !ok {
+			return -1, false
+		}
+		token = string(b)
 	}
 	id := int(t.vocab.id(token))
 	return id, id >= 0

@@ -24,6 +24,24 @@ TOKENIZERS = {
     "cl100k": ("hf", "cl100k/tokenizer.json"),
     "o200k": ("hf", "o200k/tokenizer.json"),
     "gemma3": ("hf", "gemma3/tokenizer.json"),
+    "gpt2": ("gpt2", "gpt2/encoder.json"),
+    "minilm": ("hf", "minilm/tokenizer.json"),
+    "minilm-vocab": ("bert", "minilm/vocab.txt"),
+    "r50k-ranks": ("tiktoken", "tiktoken/r50k_base.tiktoken"),
+    "cl100k-ranks": ("tiktoken", "tiktoken/cl100k_base.tiktoken"),
+    "o200k-ranks": ("tiktoken", "tiktoken/o200k_base.tiktoken"),
+    "llama3-ranks": ("tiktoken", "llama3-ranks/tokenizer.model"),
+    "llama4-ranks": ("tiktoken", "llama4-ranks/tokenizer.model"),
+    "tekken": ("tekken", "mistral/tekken_240911.json"),
+    "mistral-v1": ("sentencepiece", "mistral/tokenizer.model.v1"),
+    "mistral-v3": ("sentencepiece", "mistral/mistral_instruct_tokenizer_240323.model.v3"),
+    "botchan-bpe": ("sentencepiece", "sentencepiece/botchan_en_bpe_1000.model"),
+    "botchan-unigram": ("sentencepiece", "sentencepiece/botchan_en_unigram_1000.model"),
+    "kyoto-unigram": ("sentencepiece", "sentencepiece/kyoto_ja_unigram_8000.model"),
+    "botchan-unigram-hf": ("hf", "botchan-unigram-hf/tokenizer.json"),
+    "kyoto-unigram-hf": ("hf", "kyoto-unigram-hf/tokenizer.json"),
+    "xlm-roberta": ("hf", "xlm-roberta/tokenizer.json"),
+    "llama2": ("sentencepiece", "llama2/tokenizer.model"),
 }
 
 
@@ -49,14 +67,18 @@ def byte_offsets(text, offsets):
 class HF:
     """Hugging Face tokenizers."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer, plain=False):
         self.t = tokenizer
+        if plain:  # the library's wrapper trims offsets, the pipeline in the files doesn't
+            from tokenizers import processors
+
+            self.t.post_processor = processors.Sequence([])
         self.t.no_padding()
         self.t.no_truncation()
 
     def encode(self, text):
         e = self.t.encode(text)
-        return e.ids, e.tokens, byte_offsets(text, e.offsets)
+        return e.ids, [self.t.id_to_token(i) for i in e.ids], byte_offsets(text, e.offsets)
 
     def ids(self, texts):
         return [e.ids for e in self.t.encode_batch_fast(texts)]
@@ -115,6 +137,142 @@ def gguf_smollm(path):
     return HF(t)
 
 
+class SentencePiece:
+    """A SentencePiece model."""
+
+    def __init__(self, path):
+        import sentencepiece
+
+        self.sp = sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+    def encode(self, text):
+        proto = self.sp.encode(text, return_type="proto")  # its offsets are in bytes
+        ids = [p.id for p in proto.pieces]
+        return ids, [self.sp.id_to_piece(i) for i in ids], [[p.begin, p.end] for p in proto.pieces]
+
+    def ids(self, texts):
+        return self.sp.encode(texts, num_threads=1)
+
+    def encode_bytes(self, data):
+        return self.sp.encode(data)
+
+    def decode(self, ids):
+        return self.sp.decode(ids)
+
+
+class TikToken:
+    """Ranks, with the expression and the special tokens that belong to them."""
+
+    def __init__(self, encoding, shift=0, special=True):
+        self.e, self.shift, self.special = encoding, shift, special
+
+    def _ids(self, text):
+        return self.e.encode(text, allowed_special="all") if self.special else self.e.encode_ordinary(text)
+
+    def encode(self, text):
+        ids = self._ids(text)
+        tokens = [self.e.decode_single_token_bytes(i) for i in ids]
+        specials = set(self.e._special_tokens.values())
+        names = [t.decode() if i in specials else byte_names(t) for i, t in zip(ids, tokens)]
+        return [i + self.shift for i in ids], names, token_offsets(text, tokens)
+
+    def ids(self, texts):
+        return [[i + self.shift for i in self._ids(t)] for t in texts]
+
+    def encode_pieces(self, pieces):
+        """Ids of pieces of bytes that have been cut already."""
+        return [i + self.shift for p in pieces for i in self.e._core_bpe.encode_single_piece(p)]
+
+    def decode(self, ids):
+        specials = set(self.e._special_tokens.values())
+        return self.e.decode([i - self.shift for i in ids if i - self.shift not in specials])
+
+
+def byte_names(token):
+    """Bytes in GPT-2's alphabet of printable characters."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    names = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(others)}
+    return "".join(names[b] for b in token)
+
+
+def token_offsets(text, tokens):
+    """Offsets in bytes of tokens that follow each other, widened to whole characters."""
+    data = text.encode()
+    starts = [i for i in range(len(data) + 1) if i == len(data) or data[i] & 0xC0 != 0x80]
+    out, at = [], 0
+    import bisect
+
+    for t in tokens:
+        a, b = at, at + len(t)
+        at = b
+        out.append([starts[bisect.bisect_right(starts, a) - 1], starts[bisect.bisect_left(starts, b)]])
+    return out
+
+
+def tiktoken_ranks(path):
+    import tiktoken
+    from tiktoken_ext import openai_public
+
+    ranks = {}
+    for line in Path(path).read_bytes().splitlines():
+        token, rank = line.split()
+        ranks[base64.b64decode(token)] = int(rank)
+    # The expressions and special tokens of tiktoken itself, without its download.
+    if len(ranks) in (50256, 100256, 199998):
+        saved = openai_public.load_tiktoken_bpe
+        openai_public.load_tiktoken_bpe = lambda *a, **k: ranks
+        try:
+            make = {50256: openai_public.r50k_base, 100256: openai_public.cl100k_base, 199998: openai_public.o200k_base}
+            return TikToken(tiktoken.Encoding(**make[len(ranks)]()))
+        finally:
+            openai_public.load_tiktoken_bpe = saved
+    if len(ranks) == 128000:
+        pattern = (
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+            r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+        )
+        names = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+        special = dict(zip(names, (128000, 128001, 128006, 128007, 128009)))
+    else:
+        saved = openai_public.load_tiktoken_bpe
+        openai_public.load_tiktoken_bpe = lambda *a, **k: {}
+        pattern = openai_public.o200k_base()["pat_str"]
+        openai_public.load_tiktoken_bpe = saved
+        names = ["<|begin_of_text|>", "<|end_of_text|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"]
+        special = {name: 200000 + i for i, name in enumerate(names)}
+    return TikToken(tiktoken.Encoding("ranks", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special))
+
+
+def tekken(path):
+    """Mistral's tekken: special tokens take the first ids and are not read from text."""
+    import tiktoken
+
+    model = json.loads(Path(path).read_text())
+    config = model["config"]
+    n = config["default_num_special_tokens"]
+    ranks = {base64.b64decode(t["token_bytes"]): t["rank"] for t in model["vocab"][: config["default_vocab_size"] - n]}
+    return TikToken(
+        tiktoken.Encoding("tekken", pat_str=config["pattern"], mergeable_ranks=ranks, special_tokens={}), shift=n, special=False
+    )
+
+
+def gpt2(path):
+    """GPT-2's vocabulary and merges in Hugging Face tokenizers."""
+    from tokenizers import AddedToken, ByteLevelBPETokenizer
+
+    t = ByteLevelBPETokenizer(str(path), str(Path(path).with_name("vocab.bpe")))
+    t.add_special_tokens([AddedToken("<|endoftext|>", normalized=False)])
+    return HF(t._tokenizer, plain=True)
+
+
+def bert(path):
+    """BERT's uncased tokenizer around a vocab.txt."""
+    from tokenizers import BertWordPieceTokenizer
+
+    return HF(BertWordPieceTokenizer(str(path), lowercase=True)._tokenizer)
+
+
 def load(name, vocabs):
     kind, file = TOKENIZERS[name]
     path = (REPO if file.startswith("testdata/") else Path(vocabs)) / file
@@ -122,6 +280,12 @@ def load(name, vocabs):
         from tokenizers import Tokenizer
 
         return HF(Tokenizer.from_file(str(path)))
-    if kind == "gguf-smollm":
-        return gguf_smollm(path)
-    raise ValueError(kind)
+    make = {
+        "gguf-smollm": gguf_smollm,
+        "gpt2": gpt2,
+        "bert": bert,
+        "sentencepiece": SentencePiece,
+        "tiktoken": tiktoken_ranks,
+        "tekken": tekken,
+    }
+    return make[kind](path)
