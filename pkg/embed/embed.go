@@ -33,19 +33,23 @@ func LookupInto(dst *tensor.Tensor, table *tensor.Matrix, ids []int) error {
 }
 
 // AddLearned adds to each row of x [T, C] the row of a learned table [positions, C] for its position (GPT-2).
-func AddLearned(x *tensor.Tensor, table *tensor.Matrix, pos []int) error {
+// row is a buffer to keep from call to call, or nil.
+func AddLearned(x *tensor.Tensor, table *tensor.Matrix, pos []int, row *tensor.Tensor) error {
 	if err := tensor.CheckShape("embed: x", x, len(pos), table.Cols); err != nil {
 		return err
 	}
-	row := make([]float32, table.Cols)
+	if row == nil {
+		row = &tensor.Tensor{}
+	}
+	row.Resize(table.Cols)
 	for i, p := range pos {
 		if p < 0 || p >= table.Rows {
 			return fmt.Errorf("embed: position %d, the table has %d", p, table.Rows)
 		}
-		if err := table.Row(row, p); err != nil {
+		if err := table.Row(row.Data, p); err != nil {
 			return err
 		}
-		tensor.Add(x.Row(i), row)
+		tensor.Add(x.Row(i), row.Data)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestLookup(t *testing.T) {
 	if want := []float32{6, 7, 8, 0, 1, 2, 6, 7, 8}; !slices.Equal(x.Data, want) || !slices.Equal(x.Shape, []int{3, 3}) {
 		t.Errorf("want %v, got %v %v", want, x.Shape, x.Data)
 	}
-	if err := AddLearned(x, table(9, 3), []int{0, 1, 8}); err != nil {
+	if err := AddLearned(x, table(9, 3), []int{0, 1, 8}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if want := []float32{6, 8, 10, 3, 5, 7, 30, 32, 34}; !slices.Equal(x.Data, want) {
@@ -64,8 +64,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{func() error { _, err := Lookup(table(4, 3), []int{0, 4}); return err }, "token 1 of the input is id 4, want 0…3"},
 		{func() error { _, err := Lookup(table(4, 3), []int{-1}); return err }, "id -1"},
-		{func() error { return AddLearned(tensor.New(1, 3), table(4, 3), []int{4}) }, "position 4, the table has 4"},
-		{func() error { return AddLearned(tensor.New(1, 2), table(4, 3), []int{0}) }, "[1 3]"},
+		{func() error { return AddLearned(tensor.New(1, 3), table(4, 3), []int{4}, nil) }, "position 4, the table has 4"},
+		{func() error { return AddLearned(tensor.New(1, 2), table(4, 3), []int{0}, nil) }, "[1 3]"},
 		{func() error { _, err := Sinusoidal(3, 5); return err }, "even"},
 	} {
 		if err := c.err(); err == nil || !strings.Contains(err.Error(), c.want) {

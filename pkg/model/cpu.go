@@ -16,6 +16,7 @@ type CPU struct {
 	scratch block.Scratch
 	seqs    []attention.Seq
 	runs    [][]kvcache.Run
+	row     tensor.Tensor // of learned positions
 }
 
 // NewCPU makes a CPU backend. Each model needs one of its own.
@@ -39,7 +40,7 @@ func (c *CPU) Embed(x *tensor.Tensor, table *tensor.Matrix, s *Step) error {
 }
 
 func (c *CPU) AddPositions(x *tensor.Tensor, table *tensor.Matrix, s *Step) error {
-	return embed.AddLearned(x, table, s.Pos)
+	return embed.AddLearned(x, table, s.Pos, &c.row)
 }
 
 func (c *CPU) Scale(x *tensor.Tensor, a float32) error {

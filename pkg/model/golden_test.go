@@ -28,14 +28,19 @@ func golden(t testing.TB) []string {
 	return paths
 }
 
-func open(t testing.TB, path string) *model.Model {
-	t.Helper()
+// file is where the golden model of that name is: a directory, or a file.
+func file(path string) string {
 	for _, ext := range []string{".gguf", ".bin"} {
 		if _, err := os.Stat(path + ext); err == nil {
-			path += ext
+			return path + ext
 		}
 	}
-	m, err := model.Open(path)
+	return path
+}
+
+func open(t testing.TB, path string) *model.Model {
+	t.Helper()
+	m, err := model.Open(file(path))
 	if err != nil {
 		t.Fatal(err)
 	}
