@@ -40,7 +40,7 @@ func file(path string) string {
 
 func open(t testing.TB, path string) *model.Model {
 	t.Helper()
-	m, err := model.Open(file(path))
+	m, err := model.OpenWith(file(path), model.Options{Backend: backend(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestFamilies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("largest relative difference %.1e\n%s", c.Largest().Relative, c)
+			t.Logf("%s: largest difference %.1e (logits %.1e)\n%s", t.Name(), c.Largest().Relative, c.Rows[len(c.Rows)-1].Max, c)
 			if err := c.Err(); err != nil {
 				t.Error(err)
 			}

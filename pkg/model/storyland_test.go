@@ -62,7 +62,7 @@ func TestStoryland(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("largest relative difference %.1e\n%s", c.Largest().Relative, c)
+			t.Logf("%s: largest difference %.1e (logits %.1e)\n%s", t.Name(), c.Largest().Relative, c.Rows[len(c.Rows)-1].Max, c)
 			if err := c.Err(); err != nil {
 				t.Error(err)
 			}
