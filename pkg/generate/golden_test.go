@@ -48,7 +48,7 @@ func TestBeamEqualsTransformers(t *testing.T) {
 		worst, before := 0.0, n
 		for _, p := range g.Beams {
 			for _, c := range p.Results {
-				early := map[any]EarlyStopping{false: StopHeuristic, true: StopEarly, "never": StopNever}[c.Early]
+				early := earlyStopping[c.Early]
 				h, err := Beam(context.Background(), open(t, g.dir), p.IDs, BeamOptions{
 					Beams: c.Beams, MaxNewTokens: c.Max, EOS: []int{c.EOS}, LengthPenalty: c.Length, EarlyStopping: early,
 				})
