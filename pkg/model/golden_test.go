@@ -63,3 +63,27 @@ func TestFamilies(t *testing.T) {
 		})
 	}
 }
+
+// TestLens: through the lens after the last layer one sees the logits, and something else before.
+func TestLens(t *testing.T) {
+	for _, path := range golden(t) {
+		m, ids := open(t, path), prompt(t, path)
+		want, err := m.Logits(ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers, err := m.Lens(ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(layers) != len(m.Layers)+1 {
+			t.Fatalf("%s: want %d tensors, got %d", path, len(m.Layers)+1, len(layers))
+		}
+		if err := same(layers[len(m.Layers)], want, 0, 1e-5); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err := same(layers[0], want, 0, 1e-2); err == nil {
+			t.Errorf("%s: the embeddings already give the logits", path)
+		}
+	}
+}
