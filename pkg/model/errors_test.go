@@ -159,6 +159,28 @@ func TestInputErrors(t *testing.T) {
 	}
 }
 
+// TestCheckFinite: a weight that is not a number is found where it is, if asked for.
+func TestCheckFinite(t *testing.T) {
+	dir := broken(t, "llama", nil)
+	file := filepath.Join(dir, "model.safetensors")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[len(data)-4:], []byte{0, 0, 0xc0, 0x7f}) // a float32 NaN
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	if _, err := model.OpenWith(dir, model.Options{CheckFinite: true}); err == nil || !strings.Contains(err.Error(), "NaN") || !strings.Contains(err.Error(), "model.safetensors") {
+		t.Errorf("want an error that names the file and NaN, got %v", err)
+	}
+}
+
 // FuzzConfig: no config.json makes Open panic.
 func FuzzConfig(f *testing.F) {
 	names := []string{"llama", "gpt2", "deepseek-v3", "gemma3", "qwen3-moe", "phi3-longrope"}

@@ -12,6 +12,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -72,8 +73,9 @@ type Layer struct {
 
 // Options for OpenWith; the zero value is Open's.
 type Options struct {
-	Backend Backend  // nil: the CPU
-	Ignore  []string // settings of config.json that may be passed over although nothing here understands them
+	Backend     Backend  // nil: the CPU
+	CheckFinite bool     // read every weight and refuse NaN and infinity, which takes as long as reading the file does
+	Ignore      []string // settings of config.json that may be passed over although nothing here understands them
 }
 
 // Open opens a Hugging Face directory, a .gguf file or a llama2.c .bin file. It takes milliseconds, whatever
@@ -102,6 +104,9 @@ func OpenConfig(path string, config []byte) (*Model, error) {
 
 func open(file *checkpoint.Checkpoint, opts Options) (*Model, error) {
 	m, err := build(file, opts)
+	if err == nil && opts.CheckFinite {
+		err = file.CheckFinite(context.Background(), nil)
+	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
