@@ -13,7 +13,7 @@ func (p places) cellError(file string, number int, e event) error {
 	if e.Problem != "failed" {
 		return fmt.Errorf("%s: %s", where, e.Problem)
 	}
-	cell, line, what := diagnose(e.Outputs)
+	cell, line, what := diagnose(p.normaliseOutputs(e.Outputs)) // the kernel may cut a line in two
 	switch {
 	case line != "" && (cell == "" || cell == e.Count.String()):
 		where += ", line " + line

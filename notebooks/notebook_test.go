@@ -301,6 +301,7 @@ func TestDiagnose(t *testing.T) {
 			"cell 7: forwardpass/pkg/x: package forwardpass/pkg/x is not in std"},
 		"panic": {[]output{stderr("panic: index out of range\n\ngoroutine 1 [running]:\n\x1b[7m[[ Cell [7] Line 4 ]]\x1b[0m /tmp/gonb_0123abcd/main.go:15\n"), failed},
 			"cell 7, line 4: panic: index out of range"},
+		"cut": {[]output{stderr("panic: "), stderr("no\n")}, "cell 7: panic: no"},
 		"test": {[]output{stdout("=== RUN   TestX\n    main_test.go:9: want 3, got 4\n--- FAIL: TestX (0.00s)\n"), stderr("exit status 1\n"), failed},
 			"cell 7: want 3, got 4"},
 		"log":  {[]output{stderr("2026/01/01 00:00:00 model: no such file\nexit status 1\n"), failed}, "model: no such file"},
