@@ -1,6 +1,6 @@
 // Package explore writes the page part that lets a reader move the sampler's settings and watch a next-token distribution
 // change. The numbers come from package sample itself, compiled to WebAssembly (pkg/sample/explorer); this package only makes
-// the HTML and JavaScript around it, and needs nothing but the standard library.
+// the HTML and JavaScript around it.
 //
 // The snippet contains a picture (or nothing) and a script. Where scripts run and sample.wasm is served, the script puts the
 // explorer in the picture's place: sliders for temperature, top-k, top-p and min-p, the order of the steps, a bar for each of
@@ -19,6 +19,8 @@ import (
 	"math"
 	"sort"
 	"strings"
+
+	"forwardpass/pkg/sample"
 )
 
 //go:embed explore.js
@@ -43,8 +45,11 @@ type Options struct {
 	Alt             string
 	ReplacePrevious bool
 
-	Language string // of the labels: "en" (also "") or "zh"
+	Language string // of the labels: "en", "zh", or "" for that of the page around
 }
+
+// Orders are the orders of steps that the explorer offers, by the names that Options.Order and the page know.
+var Orders = map[string]sample.Order{"": sample.Transformers, "Transformers": sample.Transformers, "VLLM": sample.VLLM, "LlamaCpp": sample.LlamaCpp}
 
 type config struct {
 	Logits   string   `json:"logits"` // base64 of little-endian float32 [V]
@@ -75,13 +80,10 @@ func HTML(o Options) (string, error) {
 	if c.Order == "" {
 		c.Order = "Transformers"
 	}
-	if !strings.Contains(" Transformers VLLM LlamaCpp ", " "+c.Order+" ") {
+	if _, ok := Orders[c.Order]; !ok {
 		return "", fmt.Errorf("explore: order must be Transformers, VLLM or LlamaCpp, got %q", o.Order)
 	}
-	if c.Language == "" {
-		c.Language = "en"
-	}
-	if c.Language != "en" && c.Language != "zh" {
+	if c.Language != "" && c.Language != "en" && c.Language != "zh" {
 		return "", fmt.Errorf("explore: language must be en or zh, got %q", o.Language)
 	}
 	if !(c.T > 0 && c.T <= 3 && c.K >= 0 && c.P > 0 && c.P <= 1 && c.M >= 0 && c.M <= 1) {
@@ -96,11 +98,7 @@ func HTML(o Options) (string, error) {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(l))
 	}
 	c.Logits = base64.StdEncoding.EncodeToString(raw)
-	rows := o.Rows
-	if rows <= 0 {
-		rows = 12
-	}
-	for _, id := range best(o.Logits, rows) {
+	for _, id := range Best(o.Logits, o.Rows) {
 		c.IDs = append(c.IDs, id)
 		c.Labels = append(c.Labels, o.Tokens[id])
 	}
@@ -120,8 +118,12 @@ func HTML(o Options) (string, error) {
 	return `<div class="fp-explore">` + picture + `<script>` + strings.Replace(script, "CONFIG", string(j), 1) + `</script></div>`, nil
 }
 
-// best returns the n ids with the largest logits, best first, the lowest id first among equals.
-func best(logits []float32, n int) []int {
+// Best returns the ids of the rows that are shown: the n with the largest logits (0: 12), best first, the lowest id first
+// among equals.
+func Best(logits []float32, n int) []int {
+	if n <= 0 {
+		n = 12
+	}
 	ids := make([]int, len(logits))
 	for i := range ids {
 		ids[i] = i

@@ -1,7 +1,7 @@
 (function (me) {
   "use strict";
   var c = CONFIG;
-  var text = {
+  var languages = {
     en: {
       T: "temperature", k: "top-k", p: "top-p", m: "min-p", order: "order of", off: "off", greedy: "0 (greedy)",
       kept: "kept", dropped: "dropped by ", rest: " other tokens", of: " of ", tokens: " tokens kept", entropy: "entropy ",
@@ -16,8 +16,14 @@
       before: "轮廓：logits 的 softmax（T = 1）", after: "条形：实际采样的分布",
       missing: "实时浏览器需要本课程安装时放入 Jupyter 的文件（sample.wasm）。"
     }
-  }[c.language];
+  }, text;
   var root = me.parentElement;
+
+  // The language of the notebook around, which is not there yet when this script starts.
+  function speak() {
+    var around = root.closest(".jp-Notebook") || document.body;
+    text = languages[c.language || ((around.textContent.match(/[\u4e00-\u9fff]/g) || []).length > 20 ? "zh" : "en")];
+  }
 
   // The files lie beside Jupyter's own: <baseUrl>static/.
   var page = document.getElementById("jupyter-config-data"), base = "static/";
@@ -55,6 +61,7 @@
   }
 
   function build() {
+    speak();
     var bytes = Uint8Array.from(atob(c.logits), function (x) { return x.charCodeAt(0); });
     var logits = new Float32Array(bytes.buffer), V = logits.length;
 
@@ -166,6 +173,7 @@
   }
 
   program().then(build).catch(function (e) {
+    speak();
     root.dataset.error = e.message;
     root.append(el("p", { "class": "fp-missing" }, [text.missing]));
   });
