@@ -41,7 +41,10 @@ type exercise struct {
 // exercises are all there are; those of a lesson are in a file of their own.
 func exercises() map[string]exercise {
 	all := map[string]exercise{}
-	for _, m := range []map[string]exercise{} {
+	for _, m := range []map[string]exercise{
+		tourExercises(),
+		samplingExercises(),
+	} {
 		maps.Copy(all, m)
 	}
 	return all

@@ -32,7 +32,8 @@ type Comparison struct {
 }
 
 // Compare runs a case of a golden file through the model and compares every stage with the values that PyTorch
-// computed: embeddings, each layer's attention weights, router logits and hidden states, final norm, logits.
+// computed: embeddings, each layer's attention weights, router logits and hidden states, final norm, logits. Of a large
+// model the file may hold the last position only.
 func Compare(m *model.Model, golden, name string, tol float64) (*Comparison, error) {
 	file, err := checkpoint.ReadSafetensors(golden)
 	if err != nil {
@@ -47,15 +48,15 @@ func Compare(m *model.Model, golden, name string, tol float64) (*Comparison, err
 	var failed error
 	trace := &model.Trace{Weights: file.Has(name + "/attention.0"), See: func(stage string, layer int, t *tensor.Tensor) {
 		key, ok := goldenName(stage, layer)
-		if !ok || failed != nil || !file.Has(name+"/"+key) {
+		if !ok || failed != nil {
 			return
 		}
-		want, err := file.Floats(name+"/"+key, t.Shape...)
+		got, want, err := pair(file, name, key, t)
 		if err != nil {
 			failed = err
-			return
+		} else if want != nil {
+			c.add(model.StageName(stage, layer), got, want)
 		}
-		c.add(model.StageName(stage, layer), t, want)
 	}}
 	b := model.Batch{Seqs: []model.Sequence{{IDs: ids, Logits: model.All}}, Trace: trace}
 	if err := m.Forward(context.Background(), &b); err != nil {
@@ -65,6 +66,32 @@ func Compare(m *model.Model, golden, name string, tol float64) (*Comparison, err
 		failed = fmt.Errorf("lesson: %s has no values for %q", golden, name)
 	}
 	return c, failed
+}
+
+// pair is a stage's tensor and what the file has for it: all positions, or only the last one as a row of
+// last.hidden [L+1, C] or as last.logits [V]. Without either, want is nil.
+func pair(file *checkpoint.Checkpoint, name, key string, t *tensor.Tensor) (got, want *tensor.Tensor, err error) {
+	if file.Has(name + "/" + key) {
+		want, err = file.Floats(name+"/"+key, t.Shape...)
+		return t, want, err
+	}
+	var layer int
+	last := &tensor.Tensor{Shape: []int{1, t.Dim(-1)}, Data: t.Row(t.Rows() - 1)} // [1, C] or [1, V]
+	switch n, _ := fmt.Sscanf(key, "hidden.%d", &layer); {
+	case n == 1 && file.Has(name+"/last.hidden"):
+		all, err := file.Floats(name+"/last.hidden", -1, t.Dim(-1)) // [L+1, C]
+		if err != nil {
+			return nil, nil, err
+		}
+		if layer >= all.Dim(0) {
+			return nil, nil, fmt.Errorf("lesson: %s/last.hidden has %d rows, too few for layer %d", name, all.Dim(0), layer-1)
+		}
+		return last, &tensor.Tensor{Shape: last.Shape, Data: all.Row(layer)}, nil
+	case key == "logits" && file.Has(name+"/last.logits"):
+		want, err := file.Floats(name+"/last.logits", t.Dim(-1)) // [V]
+		return last, want, err
+	}
+	return nil, nil, nil
 }
 
 // goldenName is the name of a stage in golden files.

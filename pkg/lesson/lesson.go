@@ -68,7 +68,7 @@ func (lm *LM) Tokens(ids []int) []string {
 		if out[i] = lm.Tok.Decode([]int{id}); lm.Tok.Special(id) {
 			out[i] = lm.Tok.Tokens([]int{id})[0]
 		}
-		out[i] = strings.NewReplacer(" ", "␣", "\n", "⏎").Replace(out[i])
+		out[i] = strings.NewReplacer(" ", "·", "\n", `\n`).Replace(out[i])
 	}
 	return out
 }

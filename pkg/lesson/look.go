@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/sample"
@@ -54,11 +55,16 @@ func (lm *LM) Stages(ids []int) (map[string]*tensor.Tensor, error) {
 	return seen, nil
 }
 
-// Head is one head's part of attention weights [H, T, S], row by row, as a heat map wants it.
+// Head is one head's part of attention weights [H, T, S], row by row, as a heat map wants it: what the causal mask hides
+// is -Inf, which a heat map leaves empty.
 func Head(w *tensor.Tensor, head int) [][]float32 {
-	rows := make([][]float32, w.Dim(1))
+	t, s := w.Dim(1), w.Dim(2)
+	rows := make([][]float32, t)
 	for i := range rows {
-		rows[i] = w.Row(head*w.Dim(1) + i)
+		rows[i] = slices.Clone(w.Row(head*t + i)) // [S]
+		for j := s - t + i + 1; j < s; j++ {
+			rows[i][j] = float32(math.Inf(-1))
+		}
 	}
 	return rows
 }

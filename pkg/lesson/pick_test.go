@@ -27,8 +27,8 @@ func TestVocabularyAndScale(t *testing.T) {
 	}
 	defer lm.Close()
 	v := lm.Vocabulary()
-	if len(v) != 640 || v[0] != "<|endoftext|>" || !slices.Contains(v, "␣datawhale") {
-		t.Errorf("want 640 tokens with <|endoftext|> first and ␣datawhale, got %d, %q first", len(v), v[0])
+	if len(v) != 640 || v[0] != "<|endoftext|>" || !slices.Contains(v, "·datawhale") {
+		t.Errorf("want 640 tokens with <|endoftext|> first and ·datawhale, got %d, %q first", len(v), v[0])
 	}
 	x, err := tensor.From([]float32{3, -3, 0, 2}, 2, 2)
 	if err != nil {
