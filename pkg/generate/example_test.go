@@ -155,3 +155,84 @@ func ExampleBeam() {
 	// -0.573 " bear. The bear chases the"
 	// -0.576 " mouse. The mouse chases the"
 }
+
+// Several prompts share each forward pass, whatever their lengths.
+func ExampleRunBatch() {
+	m, tok := open()
+	rs, err := generate.RunBatch(context.Background(), m, [][]int{ids(tok, "I love"), ids(tok, "cat chases dog.")}, generate.Options{Tokenizer: tok})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range rs {
+		fmt.Printf("%q\n", r.Text)
+	}
+	// Output:
+	// " datawhale."
+	// " dog runs away from cat."
+}
+
+// The loop of chapter 3.3, written out: Pending says what to run, Push chooses a token from the logits.
+func ExampleSequence() {
+	m, tok := open()
+	s, err := generate.NewSequence(m, ids(tok, "I love"), generate.Options{Tokenizer: tok})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Free()
+	for !s.Done() {
+		new, _ := s.Pending() // the prompt first (prefill), then one token at a time (decode)
+		b := model.Batch{Seqs: []model.Sequence{{IDs: new, Cache: s.Cache}}}
+		if err := m.Forward(context.Background(), &b); err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := s.Push(b.Logits.Row(0)); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("ran %d tokens, cache %d, chose %q\n", len(new), s.Cache.Len(), tok.Tokens(s.IDs()[len(s.IDs())-1:]))
+	}
+	fmt.Println(s.Result().Reason)
+	// Output:
+	// ran 4 tokens, cache 4, chose ["Ġdatawhale"]
+	// ran 1 tokens, cache 5, chose ["."]
+	// ran 1 tokens, cache 6, chose ["<|endoftext|>"]
+	// eos
+}
+
+// A regular expression decides which tokens may come.
+func ExampleRegex() {
+	m, tok := open()
+	c, err := generate.Regex(` (three|four) (apples|boxes)\.`)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := generate.Run(context.Background(), m, ids(tok, "Ben has two apples. He finds two more. Now Ben has"), generate.Options{Tokenizer: tok, Constraint: c})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%q, reason: %s\n", r.Text, r.Reason)
+	// Output:
+	// " four apples.", reason: structure complete
+}
+
+// Greedy decoding repeats itself; contrastive search pays for saying the same again.
+func ExampleContrastive() {
+	m, tok := open()
+	start := ids(tok, "Once upon a time there was a cat named")
+	for _, alpha := range []float64{0, 0.6} {
+		r, err := generate.Contrastive(context.Background(), m, start, generate.ContrastiveOptions{MaxNewTokens: 30, Alpha: alpha})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%.1f %q\n", alpha, tok.Decode(r.IDs))
+	}
+	// Output:
+	// 0.0 " Anna. She lives in the field. Anna has a blue box. Anna has a friend named Finn. Finn is a fox. He lives in the"
+	// 0.6 " Anna. She lives in the field. Anna goes to the field. Anna is happy to see Anna. Anna and Mia are goodad. After"
+}
