@@ -68,3 +68,12 @@ func Head(w *tensor.Tensor, head int) [][]float32 {
 	}
 	return rows
 }
+
+// Positions is start, start+1, … of n tokens in a row.
+func Positions(start, n int) []int {
+	pos := make([]int, n)
+	for i := range pos {
+		pos[i] = start + i
+	}
+	return pos
+}
