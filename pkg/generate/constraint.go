@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -52,8 +53,9 @@ type tokenText struct {
 func (c *Constraint) bind(t Tokenizer, v int) (*boundConstraint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	lasting := reflect.ValueOf(t).Comparable()
 	for _, b := range c.bound {
-		if b.vocab == v && b.tokenizer == t {
+		if lasting && b.vocab == v && b.tokenizer == t {
 			return b, nil
 		}
 	}
@@ -62,8 +64,10 @@ func (c *Constraint) bind(t Tokenizer, v int) (*boundConstraint, error) {
 	if b.need[0] < 0 {
 		return nil, fmt.Errorf("generate: constraint: the vocabulary's tokens cannot spell any text of it")
 	}
-	if c.bound = append(c.bound, b); len(c.bound) > 4 {
-		c.bound = c.bound[1:]
+	if lasting {
+		if c.bound = append(c.bound, b); len(c.bound) > 4 {
+			c.bound = c.bound[1:]
+		}
 	}
 	return b, nil
 }

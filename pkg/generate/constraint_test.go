@@ -383,7 +383,23 @@ func TestBoundConstraintIsRemembered(t *testing.T) {
 	if err != nil || a != b {
 		t.Errorf("bound twice: %v", err)
 	}
+	odd := listTokenizer{"a", "b"} // cannot be compared: never remembered, and no panic
+	for range 2 {
+		if _, err := k.bind(odd, 2); err != nil {
+			t.Error(err)
+		}
+	}
 	if !slices.ContainsFunc(a.tokens, func(x tokenText) bool { return x.id == 'a' && x.text == "a" }) {
 		t.Error("token a is missing")
 	}
+}
+
+type listTokenizer []string
+
+func (l listTokenizer) Decode(ids []int) string {
+	out := ""
+	for _, id := range ids {
+		out += l[id]
+	}
+	return out
 }

@@ -159,8 +159,14 @@
     live.addEventListener("input", update);
     order.addEventListener("change", update);
     reset.addEventListener("click", set);
-    // Jupyter has shortcuts of its own on the arrow keys and letters: a key pressed here is meant for here.
-    live.addEventListener("keydown", function (e) { e.stopPropagation(); });
+    // Jupyter has shortcuts of its own on the arrow keys and letters, and catches them at the document: a key pressed in an
+    // explorer is meant for it. Stopping the event on its way down leaves the browser's own action.
+    if (!window.__forwardpassKeys) {
+      window.__forwardpassKeys = true;
+      window.addEventListener("keydown", function (e) {
+        if (e.target.closest && e.target.closest(".fp-live")) e.stopPropagation();
+      }, true);
+    }
     set();
 
     root.querySelectorAll("img").forEach(function (i) { i.remove(); });
