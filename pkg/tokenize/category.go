@@ -51,6 +51,15 @@ var classTable = sync.OnceValue(func() *[unicode.MaxRune + 1]class {
 	mark(unicode.N, classN)
 	mark(unicode.P, classP)
 	mark(unicode.S, classS)
+	for _, newer := range []struct {
+		table *unicode.RangeTable
+		bit   class
+	}{
+		{newLu, classLu}, {newLl, classLl}, {newLm, classLm}, {newLo, classLo},
+		{newM, classM}, {newN, classN}, {newP, classP}, {newS, classS},
+	} {
+		mark(newer.table, newer.bit)
+	}
 	mark(unicode.White_Space, classSpace)
 	table['\r'] |= classNewline
 	table['\n'] |= classNewline

@@ -3,6 +3,7 @@ package tokenize
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -200,15 +201,50 @@ func (r *jsonReader) int() (int, error) {
 	return i, nil
 }
 
-// float reads a number.
+// float reads a number the way Hugging Face's JSON library does: all digits as
+// one integer, then one multiplication or division by a power of ten. That may be
+// off by the last bit, and which of two equally good segmentations a unigram
+// model picks hangs on such bits.
 func (r *jsonReader) float() (float64, error) {
 	n, err := r.number()
 	if err != nil {
 		return 0, err
 	}
-	f, err := strconv.ParseFloat(n, 64)
-	if err != nil {
+	if _, err := strconv.ParseFloat(n, 64); err != nil {
 		return 0, r.errorf("%q is not a number", n)
+	}
+	digits, power, _ := strings.Cut(strings.ToLower(n), "e")
+	exponent, _ := strconv.Atoi(power)
+	var sum uint64
+	fraction, full := false, false
+	for _, c := range strings.TrimLeft(digits, "+-") {
+		switch {
+		case c == '.':
+			fraction = true
+			continue
+		case full || sum > (math.MaxUint64-uint64(c-'0'))/10: // no room for more digits
+			full = true
+			if !fraction {
+				exponent++
+			}
+			continue
+		}
+		sum = sum*10 + uint64(c-'0')
+		if fraction {
+			exponent--
+		}
+	}
+	f := float64(sum)
+	for ; exponent < -308; exponent += 308 {
+		f /= 1e308
+	}
+	if exponent < 0 {
+		f /= math.Pow10(-exponent)
+	} else {
+		f *= math.Pow10(exponent)
+	}
+	if digits[0] == '-' {
+		f = -f
 	}
 	return f, nil
 }

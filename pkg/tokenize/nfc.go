@@ -2,13 +2,15 @@ package tokenize
 
 import (
 	"slices"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
 // Unicode normalisation (UAX #15) that keeps track of where each character came
-// from. Text that is already normal, nearly all of it, comes back as it is.
+// from. Text that is already normal, nearly all of it, comes back as it is. The
+// composition tables are those of Unicode 9, which the references have.
 
 func nfc(t text) text { return normalForm(t, norm.NFC, norm.NFD, true) }
 func nfd(t text) text { return normalForm(t, norm.NFD, norm.NFD, false) }
@@ -59,6 +61,9 @@ func normalForm(t text, form, decomposition norm.Form, composed bool) text {
 
 // decompose returns the full decomposition of r, whose UTF-8 form is s.
 func decompose(form norm.Form, s string, r rune) []rune {
+	if unicode.Is(afterUnicode9, r) {
+		return []rune{r}
+	}
 	if d := form.PropertiesString(s).Decomposition(); d != nil {
 		return []rune(string(d))
 	}
@@ -74,7 +79,7 @@ const (
 )
 
 func combiningClass(r rune) uint8 {
-	if r < 0x300 {
+	if r < 0x300 || unicode.Is(afterUnicode9, r) {
 		return 0
 	}
 	return norm.NFD.PropertiesString(string(r)).CCC()
@@ -109,5 +114,5 @@ func composePair(a, b rune) (rune, bool) {
 	}
 	joined := norm.NFC.String(string(a) + string(b))
 	r, n := utf8.DecodeRuneInString(joined)
-	return r, n == len(joined) && r != utf8.RuneError
+	return r, n == len(joined) && r != utf8.RuneError && !unicode.Is(afterUnicode9, r)
 }

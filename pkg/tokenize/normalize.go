@@ -36,6 +36,10 @@ func lowercase(t text) text {
 			w.puts("i̇", from)
 			return
 		}
+		if lower, ok := newLower[r]; ok {
+			w.put(lower, from)
+			return
+		}
 		w.put(unicode.ToLower(r), from)
 	})
 }
@@ -51,7 +55,7 @@ func isLowerASCII(s string) bool {
 
 // stripAccents drops combining marks.
 func stripAccents(t text) text {
-	return t.filter(func(r rune) bool { return !unicode.Is(unicode.M, r) })
+	return t.filter(func(r rune) bool { return unicode.Is(unicode.M, r) == unicode.Is(stripMarks, r) })
 }
 
 // nmt drops control characters and turns other separators into spaces, as the
@@ -167,7 +171,7 @@ func (n bertNormalizer) normalize(t text) text {
 		})
 	}
 	if n.accents && !isASCII(t.s) {
-		t = nfd(t).filter(func(r rune) bool { return !unicode.Is(unicode.Mn, r) })
+		t = nfd(t).filter(func(r rune) bool { return unicode.Is(unicode.Mn, r) == unicode.Is(bertMarks, r) })
 	}
 	if n.lower {
 		t = lowercase(t)
@@ -187,7 +191,8 @@ func isASCII(s string) bool {
 // bertControl reports whether BERT's normaliser drops r: control, format,
 // surrogate and private-use characters.
 func bertControl(r rune) bool {
-	return r != '\t' && r != '\n' && r != '\r' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
+	other := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
+	return r != '\t' && r != '\n' && r != '\r' && other != unicode.Is(bertOther, r)
 }
 
 // isIdeograph reports whether BERT's normaliser puts spaces around r.

@@ -280,7 +280,7 @@ func isPunctuation(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r > ' ' && r < 0x7F && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}
-	return unicode.IsPunct(r)
+	return unicode.IsPunct(r) != unicode.Is(bertPunctuation, r)
 }
 
 // scanWords matches `\w+|[^\w\s]+`.
