@@ -37,11 +37,14 @@ func MatMuls(x *Tensor, ps ...Product) error {
 	}
 	j := takeProducts()
 	defer j.release()
-	j.x, j.t, j.in = x.Data, t, in
 	j.ps = append(j.ps[:0], ps...)
+	blocks := false
 	for _, p := range ps {
 		p.Dst.Resize(t, p.W.Rows)
+		blocks = blocks || kernel.Type(p.W.Type).Blocks()
 	}
+	j.t = t
+	j.in.Set(x.Data, in, t, in, blocks)
 	j.split()
 	Parallel(len(j.parts), j)
 	return nil
@@ -49,8 +52,8 @@ func MatMuls(x *Tensor, ps ...Product) error {
 
 // products is the task of one MatMuls call: each part is some rows of one of the matrices.
 type products struct {
-	x     []float32 // [T, in]
-	t, in int
+	in    kernel.Input // [T, in]
+	t     int
 	ps    []Product
 	parts []part
 }
@@ -96,7 +99,7 @@ func (j *products) Run(i int) {
 		return
 	}
 	y := p.Dst.Data[at.lo:]
-	kernel.MatMul(y, out, j.x, j.in, j.t, kernel.Type(p.W.Type), p.W.Data[at.lo*bytes:at.hi*bytes], at.hi-at.lo, j.in)
+	kernel.MatMul(y, out, &j.in, kernel.Type(p.W.Type), p.W.Data[at.lo*bytes:at.hi*bytes], at.hi-at.lo)
 	if p.Bias != nil {
 		for t := range j.t {
 			Add(y[t*out:t*out+at.hi-at.lo], p.Bias[at.lo:at.hi])
@@ -123,7 +126,7 @@ func takeProducts() *products {
 
 func (j *products) release() {
 	clear(j.ps) // no tensor is kept alive
-	j.x = nil
+	j.in.Drop()
 	productsPool.Lock()
 	productsPool.free = append(productsPool.free, j)
 	productsPool.Unlock()

@@ -72,12 +72,13 @@ func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows,
 }
 
 // matVec computes y = W·x for one x if there is a kernel for the type and shape.
-func matVec(y, x []float32, typ Type, w []byte, rows, k int) bool {
+func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 	if level == Go {
 		return false
 	}
 	wide := level == AVX512
-	yp, xp, wp, stride := &y[0], &x[0], &w[0], typ.bytes(k)
+	k := in.k
+	yp, xp, wp, stride := &y[0], &in.x[0], &w[0], typ.bytes(k)
 	switch {
 	case typ == F32:
 		dotRows(yp, 0, xp, 0, (*float32)(unsafe.Pointer(wp)), k, 1, rows, k)
@@ -95,21 +96,21 @@ func matVec(y, x []float32, typ Type, w []byte, rows, k int) bool {
 		}
 	case typ == Q8_0:
 		if wide {
-			dotQ80AVX512(yp, xp, wp, rows, k/32)
+			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sums32(), halves())
 		} else {
-			dotQ80AVX2(yp, xp, wp, rows, k/32)
+			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sums32(), halves())
 		}
 	case typ == Q4_0:
 		if wide {
-			dotQ40AVX512(yp, xp, wp, rows, k/32)
+			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sums32(), halves())
 		} else {
-			dotQ40AVX2(yp, xp, wp, rows, k/32)
+			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sums32(), halves())
 		}
 	case typ == Q4_1:
 		if wide {
-			dotQ41AVX512(yp, xp, wp, rows, k/32)
+			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sums32(), halves())
 		} else {
-			dotQ41AVX2(yp, xp, wp, rows, k/32)
+			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sums32(), halves())
 		}
 	case typ == Q5_0:
 		if wide {
@@ -125,9 +126,9 @@ func matVec(y, x []float32, typ Type, w []byte, rows, k int) bool {
 		}
 	case typ == Q4_K:
 		if wide {
-			dotQ4KAVX512(yp, xp, wp, rows, k/256)
+			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sums32(), halves())
 		} else {
-			dotQ4KAVX2(yp, xp, wp, rows, k/256)
+			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sums32(), halves())
 		}
 	case typ == Q5_K:
 		if wide {
@@ -211,3 +212,6 @@ func fmaAll(n int) float64 {
 	}
 	return plainFMA(n)
 }
+
+// groupSums writes the sum of each 32 numbers of x.
+func groupSums(dst, x []float32) { sumsAVX2(&dst[0], &x[0], len(dst)) }

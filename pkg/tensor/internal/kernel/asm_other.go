@@ -14,7 +14,9 @@ func packRows(dst, src *float32, ld, k int) {}
 
 func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows, k int) {}
 
-func matVec(y, x []float32, typ Type, w []byte, rows, k int) bool { return false }
+func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool { return false }
+
+func groupSums(dst, x []float32) {}
 
 func dequantASM(dst []float32, t Type, src []byte) int { return 0 }
 

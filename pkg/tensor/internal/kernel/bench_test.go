@@ -15,14 +15,14 @@ func BenchmarkMatVec(b *testing.B) {
 				k = 512
 			}
 			rng := rand.New(rand.NewPCG(1, 1))
-			w, x := weights(rng, typ, rows*k), floats(rng, k)
+			w, x := weights(rng, typ, rows*k), append(make([]float32, 0, 4096), floats(rng, k)...)
 			y := make([]float32, rows)
 			for l := Go; l <= best; l++ {
 				b.Run(fmt.Sprintf("%dx%d/%s/%v", rows, k, names[typ], l), func(b *testing.B) {
 					defer Use(level)
 					Use(l)
 					for b.Loop() {
-						MatMul(y, rows, x, k, 1, typ, w, rows, k)
+						matMul(y, rows, x, k, 1, typ, w, rows, k)
 					}
 					b.ReportMetric(float64(len(w))*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
 				})
@@ -48,7 +48,7 @@ func BenchmarkMatMul(b *testing.B) {
 					for b.Loop() {
 						for r := 0; r < rows; r += 128 {
 							n := typ.bytes(k)
-							MatMul(y[r:], rows, x, k, T, typ, w[r*n:(r+128)*n], 128, k)
+							matMul(y[r:], rows, x, k, T, typ, w[r*n:(r+128)*n], 128, k)
 						}
 					}
 					b.ReportMetric(2*float64(T*rows*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")

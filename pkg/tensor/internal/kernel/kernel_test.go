@@ -118,6 +118,13 @@ func verify(t *testing.T, what string, y []float32, ldy, T, rows, k int, sums, a
 	}
 }
 
+var input Input
+
+func matMul(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte, rows, k int) {
+	input.Set(x, ldx, t, k, typ.Blocks())
+	MatMul(y, ldy, &input, typ, w, rows)
+}
+
 func checkMatMul(t *testing.T, rng *rand.Rand, typ Type, T, rows, k int) {
 	t.Helper()
 	ldx, ldy := k+rng.IntN(3), rows+rng.IntN(3)
@@ -127,7 +134,7 @@ func checkMatMul(t *testing.T, rng *rand.Rand, typ Type, T, rows, k int) {
 	sums, abs := reference(x, ldx, wide, k, T, rows, k)
 	eachLevel(func() {
 		y := guarded((T + 1) * ldy)
-		MatMul(y, ldy, x, ldx, T, typ, w, rows, k)
+		matMul(y, ldy, x, ldx, T, typ, w, rows, k)
 		verify(t, names[typ], y, ldy, T, rows, k, sums, abs, 0)
 	})
 }

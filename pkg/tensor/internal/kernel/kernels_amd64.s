@@ -1852,96 +1852,133 @@ dotBF16AVX2_sum:
 	VZEROUPPER
 	RET
 
-// func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ80AVX2(SB), NOSPLIT, $0-40
-	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ blocks+32(FP), SI
+// func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotQ80AVX2(SB), NOSPLIT, $0-56
+	MOVQ   y+0(FP), AX
+	MOVQ   rows+24(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   half+48(FP), BX
+	MOVQ   blocks+32(FP), SI
+	IMUL3Q $0x22, SI, SI
+	CMPQ   CX, $0x02
+	JLT    dotQ80AVX2_last
 
-dotQ80AVX2_row:
+dotQ80AVX2_two:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DI
-	MOVQ   SI, R8
-	SUBQ   $0x02, R8
-	JLT    dotQ80AVX2_rest
+	MOVQ   x+8(FP), R8
+	MOVQ   blocks+32(FP), R9
 
-dotQ80AVX2_loop:
+dotQ80AVX2_loop2:
 	PREFETCHT0   4096(DX)
-	VPMOVSXBD    2(DX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    10(DX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    18(DX), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    26(DX), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       (DI), Y4, Y4
-	VFMADD231PS  32(DI), Y5, Y4
-	VFMADD231PS  64(DI), Y6, Y4
-	VFMADD231PS  96(DI), Y7, Y4
-	VPBROADCASTW (DX), X5
-	VCVTPH2PS    X5, Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPMOVSXBD    36(DX), Y9
+	PREFETCHT0   4096(DX)(SI*1)
+	VMOVUPS      (R8), Y4
+	VMOVUPS      32(R8), Y5
+	VMOVUPS      64(R8), Y6
+	VMOVUPS      96(R8), Y7
+	VPMOVSXBD    2(DX), Y9
 	VCVTDQ2PS    Y9, Y9
-	VPMOVSXBD    44(DX), Y10
+	VMULPS       Y4, Y9, Y8
+	VPMOVSXBD    10(DX), Y10
 	VCVTDQ2PS    Y10, Y10
-	VPMOVSXBD    52(DX), Y11
-	VCVTDQ2PS    Y11, Y11
-	VPMOVSXBD    60(DX), Y12
-	VCVTDQ2PS    Y12, Y12
-	VMULPS       128(DI), Y9, Y9
-	VFMADD231PS  160(DI), Y10, Y9
-	VFMADD231PS  192(DI), Y11, Y9
-	VFMADD231PS  224(DI), Y12, Y9
-	VPBROADCASTW 34(DX), X10
-	VCVTPH2PS    X10, Y10
-	VFMADD231PS  Y10, Y9, Y1
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x02, R8
-	JGE          dotQ80AVX2_loop
-
-dotQ80AVX2_rest:
-	ADDQ         $0x00000002, R8
-	JZ           dotQ80AVX2_sum
-	VPMOVSXBD    2(DX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    10(DX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VPMOVSXBD    18(DX), Y6
-	VCVTDQ2PS    Y6, Y6
-	VPMOVSXBD    26(DX), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       (DI), Y4, Y4
-	VFMADD231PS  32(DI), Y5, Y4
-	VFMADD231PS  64(DI), Y6, Y4
-	VFMADD231PS  96(DI), Y7, Y4
-	VPBROADCASTW (DX), X5
-	VCVTPH2PS    X5, Y5
-	VFMADD231PS  Y5, Y4, Y0
+	VFMADD231PS  Y5, Y10, Y8
+	VPMOVSXBD    18(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y6, Y9, Y8
+	VPMOVSXBD    26(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y7, Y10, Y8
+	MOVWQZX      (DX), DI
+	VBROADCASTSS (BX)(DI*4), Y11
+	VFMADD231PS  Y11, Y8, Y0
+	VPMOVSXBD    2(DX)(SI*1), Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y4, Y13, Y12
+	VPMOVSXBD    10(DX)(SI*1), Y14
+	VCVTDQ2PS    Y14, Y14
+	VFMADD231PS  Y5, Y14, Y12
+	VPMOVSXBD    18(DX)(SI*1), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y6, Y13, Y12
+	VPMOVSXBD    26(DX)(SI*1), Y14
+	VCVTDQ2PS    Y14, Y14
+	VFMADD231PS  Y7, Y14, Y12
+	MOVWQZX      (DX)(SI*1), DI
+	VBROADCASTSS (BX)(DI*4), Y15
+	VFMADD231PS  Y15, Y12, Y1
 	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JNZ          dotQ80AVX2_loop2
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VADDPS       X8, X1, X1
+	VMOVSS       X1, 4(AX)
+	ADDQ         $0x00000008, AX
+	ADDQ         SI, DX
+	SUBQ         $0x00000002, CX
+	CMPQ         CX, $0x02
+	JGE          dotQ80AVX2_two
 
-dotQ80AVX2_sum:
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
+dotQ80AVX2_last:
+	TESTQ  CX, CX
+	JZ     dotQ80AVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   x+8(FP), SI
+	MOVQ   blocks+32(FP), R8
+
+dotQ80AVX2_loop1:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (SI), Y4
+	VMOVUPS      32(SI), Y5
+	VMOVUPS      64(SI), Y6
+	VMOVUPS      96(SI), Y7
+	VPMOVSXBD    2(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y4, Y9, Y8
+	VPMOVSXBD    10(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y5, Y10, Y8
+	VPMOVSXBD    18(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y6, Y9, Y8
+	VPMOVSXBD    26(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y7, Y10, Y8
+	MOVWQZX      (DX), DI
+	VBROADCASTSS (BX)(DI*4), Y11
+	VFMADD231PS  Y11, Y8, Y0
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000080, SI
+	DECQ         R8
+	JNZ          dotQ80AVX2_loop1
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
 	VMOVSS       X0, (AX)
 	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ80AVX2_row
+	SUBQ         $0x00000001, CX
+
+dotQ80AVX2_end:
 	VZEROUPPER
 	RET
 
@@ -6623,80 +6660,114 @@ dotBF16AVX512_sum:
 	VZEROUPPER
 	RET
 
-// func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dotQ80AVX512(SB), NOSPLIT, $0-40
-	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
-	MOVQ blocks+32(FP), SI
+// func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotQ80AVX512(SB), NOSPLIT, $0-56
+	MOVQ   y+0(FP), AX
+	MOVQ   rows+24(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   half+48(FP), BX
+	MOVQ   blocks+32(FP), SI
+	IMUL3Q $0x22, SI, SI
+	CMPQ   CX, $0x02
+	JLT    dotQ80AVX512_last
 
-dotQ80AVX512_row:
+dotQ80AVX512_two:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DI
-	MOVQ   SI, R8
-	SUBQ   $0x02, R8
-	JLT    dotQ80AVX512_rest
+	MOVQ   x+8(FP), R8
+	MOVQ   blocks+32(FP), R9
 
-dotQ80AVX512_loop:
-	PREFETCHT0   4096(DX)
-	VPMOVSXBD    2(DX), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    18(DX), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       (DI), Z4, Z4
-	VFMADD231PS  64(DI), Z5, Z4
-	VPBROADCASTW (DX), Y5
-	VCVTPH2PS    Y5, Z5
-	VFMADD231PS  Z5, Z4, Z0
-	VPMOVSXBD    36(DX), Z9
-	VCVTDQ2PS    Z9, Z9
-	VPMOVSXBD    52(DX), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMULPS       128(DI), Z9, Z9
-	VFMADD231PS  192(DI), Z10, Z9
-	VPBROADCASTW 34(DX), Y10
-	VCVTPH2PS    Y10, Z10
-	VFMADD231PS  Z10, Z9, Z1
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x02, R8
-	JGE          dotQ80AVX512_loop
+dotQ80AVX512_loop2:
+	PREFETCHT0       4096(DX)
+	PREFETCHT0       4096(DX)(SI*1)
+	VMOVUPS          (R8), Z4
+	VMOVUPS          64(R8), Z5
+	VPMOVSXBD        2(DX), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z4, Z9, Z8
+	VPMOVSXBD        18(DX), Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z5, Z10, Z8
+	MOVWQZX          (DX), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z8, Z0
+	VPMOVSXBD        2(DX)(SI*1), Z13
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z4, Z13, Z12
+	VPMOVSXBD        18(DX)(SI*1), Z14
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z5, Z14, Z12
+	MOVWQZX          (DX)(SI*1), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z12, Z1
+	ADDQ             $0x00000022, DX
+	ADDQ             $0x00000080, R8
+	DECQ             R9
+	JNZ              dotQ80AVX512_loop2
+	VEXTRACTF64X4    $0x01, Z0, Y8
+	VADDPS           Y8, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0x4e, X0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0xb1, X0, X8
+	VADDPS           X8, X0, X0
+	VMOVSS           X0, (AX)
+	VEXTRACTF64X4    $0x01, Z1, Y8
+	VADDPS           Y8, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X8
+	VADDPS           X8, X1, X1
+	VPERMILPS        $0x4e, X1, X8
+	VADDPS           X8, X1, X1
+	VPERMILPS        $0xb1, X1, X8
+	VADDPS           X8, X1, X1
+	VMOVSS           X1, 4(AX)
+	ADDQ             $0x00000008, AX
+	ADDQ             SI, DX
+	SUBQ             $0x00000002, CX
+	CMPQ             CX, $0x02
+	JGE              dotQ80AVX512_two
 
-dotQ80AVX512_rest:
-	ADDQ         $0x00000002, R8
-	JZ           dotQ80AVX512_sum
-	VPMOVSXBD    2(DX), Z4
-	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    18(DX), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       (DI), Z4, Z4
-	VFMADD231PS  64(DI), Z5, Z4
-	VPBROADCASTW (DX), Y5
-	VCVTPH2PS    Y5, Z5
-	VFMADD231PS  Z5, Z4, Z0
-	ADDQ         $0x00000022, DX
+dotQ80AVX512_last:
+	TESTQ  CX, CX
+	JZ     dotQ80AVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+8(FP), SI
+	MOVQ   blocks+32(FP), R8
 
-dotQ80AVX512_sum:
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
-	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
-	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ80AVX512_row
+dotQ80AVX512_loop1:
+	PREFETCHT0       4096(DX)
+	VMOVUPS          (SI), Z4
+	VMOVUPS          64(SI), Z5
+	VPMOVSXBD        2(DX), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z4, Z9, Z8
+	VPMOVSXBD        18(DX), Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z5, Z10, Z8
+	MOVWQZX          (DX), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z8, Z0
+	ADDQ             $0x00000022, DX
+	ADDQ             $0x00000080, SI
+	DECQ             R8
+	JNZ              dotQ80AVX512_loop1
+	VEXTRACTF64X4    $0x01, Z0, Y8
+	VADDPS           Y8, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0x4e, X0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0xb1, X0, X8
+	VADDPS           X8, X0, X0
+	VMOVSS           X0, (AX)
+	ADDQ             $0x00000004, AX
+	SUBQ             $0x00000001, CX
+
+dotQ80AVX512_end:
 	VZEROUPPER
 	RET
 
@@ -7205,23 +7276,154 @@ fmaAll_loopAVX512:
 	VZEROUPPER
 	RET
 
-DATA nibbles0AVX2<>+0(SB)/4, $0xc1000000
-DATA nibbles0AVX2<>+4(SB)/4, $0xc0e00000
-DATA nibbles0AVX2<>+8(SB)/4, $0xc0c00000
-DATA nibbles0AVX2<>+12(SB)/4, $0xc0a00000
-DATA nibbles0AVX2<>+16(SB)/4, $0xc0800000
-DATA nibbles0AVX2<>+20(SB)/4, $0xc0400000
-DATA nibbles0AVX2<>+24(SB)/4, $0xc0000000
-DATA nibbles0AVX2<>+28(SB)/4, $0xbf800000
-DATA nibbles0AVX2<>+32(SB)/4, $0x00000000
-DATA nibbles0AVX2<>+36(SB)/4, $0x3f800000
-DATA nibbles0AVX2<>+40(SB)/4, $0x40000000
-DATA nibbles0AVX2<>+44(SB)/4, $0x40400000
-DATA nibbles0AVX2<>+48(SB)/4, $0x40800000
-DATA nibbles0AVX2<>+52(SB)/4, $0x40a00000
-DATA nibbles0AVX2<>+56(SB)/4, $0x40c00000
-DATA nibbles0AVX2<>+60(SB)/4, $0x40e00000
-GLOBL nibbles0AVX2<>(SB), RODATA|NOPTR, $64
+// func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotQ40AVX2(SB), NOSPLIT, $0-56
+	MOVQ   y+0(FP), AX
+	MOVQ   rows+24(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   half+48(FP), BX
+	MOVQ   blocks+32(FP), SI
+	IMUL3Q $0x12, SI, SI
+	CMPQ   CX, $0x02
+	JLT    dotQ40AVX2_last
+
+dotQ40AVX2_two:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   x+8(FP), R8
+	MOVQ   blocks+32(FP), R9
+	MOVQ   sums+40(FP), R10
+
+dotQ40AVX2_loop2:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4096(DX)(SI*1)
+	VMOVUPS      (R8), Y4
+	VMOVUPS      32(R8), Y5
+	VMOVUPS      64(R8), Y6
+	VMOVUPS      96(R8), Y7
+	VPMOVZXBD    2(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y4, Y9, Y8
+	VFMADD231PS  Y6, Y10, Y8
+	VPMOVZXBD    10(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y5, Y9, Y8
+	VFMADD231PS  Y7, Y10, Y8
+	MOVWQZX      (DX), DI
+	VBROADCASTSS (BX)(DI*4), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VMULSS       minus8<>+0(SB), X9, X9
+	VFMADD231SS  (R10), X9, X2
+	VPMOVZXBD    2(DX)(SI*1), Y13
+	VPSRLD       $0x04, Y13, Y14
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y4, Y13, Y12
+	VFMADD231PS  Y6, Y14, Y12
+	VPMOVZXBD    10(DX)(SI*1), Y13
+	VPSRLD       $0x04, Y13, Y14
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VCVTDQ2PS    Y14, Y14
+	VFMADD231PS  Y5, Y13, Y12
+	VFMADD231PS  Y7, Y14, Y12
+	MOVWQZX      (DX)(SI*1), DI
+	VBROADCASTSS (BX)(DI*4), Y13
+	VFMADD231PS  Y13, Y12, Y1
+	VMULSS       minus8<>+0(SB), X13, X13
+	VFMADD231SS  (R10), X13, X3
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNZ          dotQ40AVX2_loop2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VADDPS       X8, X1, X1
+	VMOVSS       X1, 4(AX)
+	ADDQ         $0x00000008, AX
+	ADDQ         SI, DX
+	SUBQ         $0x00000002, CX
+	CMPQ         CX, $0x02
+	JGE          dotQ40AVX2_two
+
+dotQ40AVX2_last:
+	TESTQ  CX, CX
+	JZ     dotQ40AVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   x+8(FP), SI
+	MOVQ   blocks+32(FP), R8
+	MOVQ   sums+40(FP), R9
+
+dotQ40AVX2_loop1:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (SI), Y4
+	VMOVUPS      32(SI), Y5
+	VMOVUPS      64(SI), Y6
+	VMOVUPS      96(SI), Y7
+	VPMOVZXBD    2(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y4, Y9, Y8
+	VFMADD231PS  Y6, Y10, Y8
+	VPMOVZXBD    10(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y5, Y9, Y8
+	VFMADD231PS  Y7, Y10, Y8
+	MOVWQZX      (DX), DI
+	VBROADCASTSS (BX)(DI*4), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VMULSS       minus8<>+0(SB), X9, X9
+	VFMADD231SS  (R9), X9, X2
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000004, R9
+	DECQ         R8
+	JNZ          dotQ40AVX2_loop1
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	SUBQ         $0x00000001, CX
+
+dotQ40AVX2_end:
+	VZEROUPPER
+	RET
 
 DATA fifteen<>+0(SB)/4, $0x0000000f
 DATA fifteen<>+4(SB)/4, $0x0000000f
@@ -7259,103 +7461,446 @@ DATA minus8<>+56(SB)/4, $0xc1000000
 DATA minus8<>+60(SB)/4, $0xc1000000
 GLOBL minus8<>(SB), RODATA|NOPTR, $64
 
-// func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ40AVX2(SB), NOSPLIT, $0-40
-	MOVQ    y+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    w+16(FP), DX
-	MOVQ    rows+24(FP), BX
-	MOVQ    blocks+32(FP), SI
-	VMOVDQU fifteen<>+0(SB), Y15
-	VMOVUPS minus8<>+0(SB), Y14
+// func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotQ41AVX2(SB), NOSPLIT, $0-56
+	MOVQ   y+0(FP), AX
+	MOVQ   rows+24(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   half+48(FP), BX
+	MOVQ   blocks+32(FP), SI
+	IMUL3Q $0x14, SI, SI
+	CMPQ   CX, $0x02
+	JLT    dotQ41AVX2_last
 
-dotQ40AVX2_row:
+dotQ41AVX2_two:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DI
-	MOVQ   SI, R8
-	SUBQ   $0x02, R8
-	JLT    dotQ40AVX2_rest
+	MOVQ   x+8(FP), R8
+	MOVQ   blocks+32(FP), R9
+	MOVQ   sums+40(FP), R10
 
-dotQ40AVX2_loop:
+dotQ41AVX2_loop2:
 	PREFETCHT0   4096(DX)
-	VPMOVZXBD    2(DX), Y4
-	VPMOVZXBD    10(DX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y14, Y8, Y9
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  Y9, Y8, Y4
-	VFMADD231PS  (DI), Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  Y9, Y8, Y5
-	VFMADD231PS  32(DI), Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  Y9, Y8, Y6
-	VFMADD231PS  64(DI), Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  Y9, Y8, Y7
-	VFMADD231PS  96(DI), Y7, Y3
-	VPMOVZXBD    20(DX), Y4
-	VPMOVZXBD    28(DX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPBROADCASTW 18(DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y14, Y8, Y9
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  Y9, Y8, Y4
-	VFMADD231PS  128(DI), Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  Y9, Y8, Y5
-	VFMADD231PS  160(DI), Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  Y9, Y8, Y6
-	VFMADD231PS  192(DI), Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  Y9, Y8, Y7
-	VFMADD231PS  224(DI), Y7, Y3
-	ADDQ         $0x00000024, DX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x02, R8
-	JGE          dotQ40AVX2_loop
+	PREFETCHT0   4096(DX)(SI*1)
+	VMOVUPS      (R8), Y4
+	VMOVUPS      32(R8), Y5
+	VMOVUPS      64(R8), Y6
+	VMOVUPS      96(R8), Y7
+	VPMOVZXBD    4(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y4, Y9, Y8
+	VFMADD231PS  Y6, Y10, Y8
+	VPMOVZXBD    12(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y5, Y9, Y8
+	VFMADD231PS  Y7, Y10, Y8
+	MOVWQZX      (DX), DI
+	VBROADCASTSS (BX)(DI*4), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	MOVWQZX      2(DX), DI
+	VMOVSS       (BX)(DI*4), X9
+	VFMADD231SS  (R10), X9, X2
+	VPMOVZXBD    4(DX)(SI*1), Y13
+	VPSRLD       $0x04, Y13, Y14
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y4, Y13, Y12
+	VFMADD231PS  Y6, Y14, Y12
+	VPMOVZXBD    12(DX)(SI*1), Y13
+	VPSRLD       $0x04, Y13, Y14
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VCVTDQ2PS    Y14, Y14
+	VFMADD231PS  Y5, Y13, Y12
+	VFMADD231PS  Y7, Y14, Y12
+	MOVWQZX      (DX)(SI*1), DI
+	VBROADCASTSS (BX)(DI*4), Y13
+	VFMADD231PS  Y13, Y12, Y1
+	MOVWQZX      2(DX)(SI*1), DI
+	VMOVSS       (BX)(DI*4), X13
+	VFMADD231SS  (R10), X13, X3
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000004, R10
+	DECQ         R9
+	JNZ          dotQ41AVX2_loop2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VADDPS       X8, X1, X1
+	VMOVSS       X1, 4(AX)
+	ADDQ         $0x00000008, AX
+	ADDQ         SI, DX
+	SUBQ         $0x00000002, CX
+	CMPQ         CX, $0x02
+	JGE          dotQ41AVX2_two
 
-dotQ40AVX2_rest:
-	ADDQ         $0x00000002, R8
-	JZ           dotQ40AVX2_sum
-	VPMOVZXBD    2(DX), Y4
-	VPMOVZXBD    10(DX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VMULPS       Y14, Y8, Y9
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  Y9, Y8, Y4
-	VFMADD231PS  (DI), Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  Y9, Y8, Y5
-	VFMADD231PS  32(DI), Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  Y9, Y8, Y6
-	VFMADD231PS  64(DI), Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  Y9, Y8, Y7
-	VFMADD231PS  96(DI), Y7, Y3
-	ADDQ         $0x00000012, DX
+dotQ41AVX2_last:
+	TESTQ  CX, CX
+	JZ     dotQ41AVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   x+8(FP), SI
+	MOVQ   blocks+32(FP), R8
+	MOVQ   sums+40(FP), R9
 
-dotQ40AVX2_sum:
+dotQ41AVX2_loop1:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (SI), Y4
+	VMOVUPS      32(SI), Y5
+	VMOVUPS      64(SI), Y6
+	VMOVUPS      96(SI), Y7
+	VPMOVZXBD    4(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y4, Y9, Y8
+	VFMADD231PS  Y6, Y10, Y8
+	VPMOVZXBD    12(DX), Y9
+	VPSRLD       $0x04, Y9, Y10
+	VPAND        fifteen<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y5, Y9, Y8
+	VFMADD231PS  Y7, Y10, Y8
+	MOVWQZX      (DX), DI
+	VBROADCASTSS (BX)(DI*4), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	MOVWQZX      2(DX), DI
+	VMOVSS       (BX)(DI*4), X9
+	VFMADD231SS  (R9), X9, X2
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000004, R9
+	DECQ         R8
+	JNZ          dotQ41AVX2_loop1
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	SUBQ         $0x00000001, CX
+
+dotQ41AVX2_end:
+	VZEROUPPER
+	RET
+
+// func dotQ40AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotQ40AVX512(SB), NOSPLIT, $0-56
+	MOVQ    y+0(FP), AX
+	MOVQ    rows+24(FP), CX
+	MOVQ    w+16(FP), DX
+	MOVQ    half+48(FP), BX
+	MOVQ    blocks+32(FP), SI
+	VMOVUPS nibblesdotQ40<>+0(SB), Z31
+	IMUL3Q  $0x12, SI, SI
+	CMPQ    CX, $0x02
+	JLT     dotQ40AVX512_last
+
+dotQ40AVX512_two:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+8(FP), R8
+	MOVQ   blocks+32(FP), R9
+
+dotQ40AVX512_loop2:
+	PREFETCHT0       4096(DX)
+	PREFETCHT0       4096(DX)(SI*1)
+	VMOVUPS          (R8), Z4
+	VMOVUPS          64(R8), Z5
+	VPMOVZXBD        2(DX), Z9
+	VPSRLD           $0x04, Z9, Z10
+	VPERMPS          Z31, Z9, Z9
+	VPERMPS          Z31, Z10, Z10
+	VMULPS           Z4, Z9, Z8
+	VFMADD231PS      Z5, Z10, Z8
+	MOVWQZX          (DX), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z8, Z0
+	VPMOVZXBD        2(DX)(SI*1), Z13
+	VPSRLD           $0x04, Z13, Z14
+	VPERMPS          Z31, Z13, Z13
+	VPERMPS          Z31, Z14, Z14
+	VMULPS           Z4, Z13, Z12
+	VFMADD231PS      Z5, Z14, Z12
+	MOVWQZX          (DX)(SI*1), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z12, Z1
+	ADDQ             $0x00000012, DX
+	ADDQ             $0x00000080, R8
+	DECQ             R9
+	JNZ              dotQ40AVX512_loop2
+	VEXTRACTF64X4    $0x01, Z0, Y8
+	VADDPS           Y8, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0x4e, X0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0xb1, X0, X8
+	VADDPS           X8, X0, X0
+	VMOVSS           X0, (AX)
+	VEXTRACTF64X4    $0x01, Z1, Y8
+	VADDPS           Y8, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X8
+	VADDPS           X8, X1, X1
+	VPERMILPS        $0x4e, X1, X8
+	VADDPS           X8, X1, X1
+	VPERMILPS        $0xb1, X1, X8
+	VADDPS           X8, X1, X1
+	VMOVSS           X1, 4(AX)
+	ADDQ             $0x00000008, AX
+	ADDQ             SI, DX
+	SUBQ             $0x00000002, CX
+	CMPQ             CX, $0x02
+	JGE              dotQ40AVX512_two
+
+dotQ40AVX512_last:
+	TESTQ  CX, CX
+	JZ     dotQ40AVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+8(FP), SI
+	MOVQ   blocks+32(FP), R8
+
+dotQ40AVX512_loop1:
+	PREFETCHT0       4096(DX)
+	VMOVUPS          (SI), Z4
+	VMOVUPS          64(SI), Z5
+	VPMOVZXBD        2(DX), Z9
+	VPSRLD           $0x04, Z9, Z10
+	VPERMPS          Z31, Z9, Z9
+	VPERMPS          Z31, Z10, Z10
+	VMULPS           Z4, Z9, Z8
+	VFMADD231PS      Z5, Z10, Z8
+	MOVWQZX          (DX), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z8, Z0
+	ADDQ             $0x00000012, DX
+	ADDQ             $0x00000080, SI
+	DECQ             R8
+	JNZ              dotQ40AVX512_loop1
+	VEXTRACTF64X4    $0x01, Z0, Y8
+	VADDPS           Y8, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0x4e, X0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0xb1, X0, X8
+	VADDPS           X8, X0, X0
+	VMOVSS           X0, (AX)
+	ADDQ             $0x00000004, AX
+	SUBQ             $0x00000001, CX
+
+dotQ40AVX512_end:
+	VZEROUPPER
+	RET
+
+DATA nibblesdotQ40<>+0(SB)/4, $0xc1000000
+DATA nibblesdotQ40<>+4(SB)/4, $0xc0e00000
+DATA nibblesdotQ40<>+8(SB)/4, $0xc0c00000
+DATA nibblesdotQ40<>+12(SB)/4, $0xc0a00000
+DATA nibblesdotQ40<>+16(SB)/4, $0xc0800000
+DATA nibblesdotQ40<>+20(SB)/4, $0xc0400000
+DATA nibblesdotQ40<>+24(SB)/4, $0xc0000000
+DATA nibblesdotQ40<>+28(SB)/4, $0xbf800000
+DATA nibblesdotQ40<>+32(SB)/4, $0x00000000
+DATA nibblesdotQ40<>+36(SB)/4, $0x3f800000
+DATA nibblesdotQ40<>+40(SB)/4, $0x40000000
+DATA nibblesdotQ40<>+44(SB)/4, $0x40400000
+DATA nibblesdotQ40<>+48(SB)/4, $0x40800000
+DATA nibblesdotQ40<>+52(SB)/4, $0x40a00000
+DATA nibblesdotQ40<>+56(SB)/4, $0x40c00000
+DATA nibblesdotQ40<>+60(SB)/4, $0x40e00000
+GLOBL nibblesdotQ40<>(SB), RODATA|NOPTR, $64
+
+// func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX512F, FMA3, MMX+
+TEXT ·dotQ41AVX512(SB), NOSPLIT, $0-56
+	MOVQ    y+0(FP), AX
+	MOVQ    rows+24(FP), CX
+	MOVQ    w+16(FP), DX
+	MOVQ    half+48(FP), BX
+	MOVQ    blocks+32(FP), SI
+	VMOVUPS nibblesdotQ41<>+0(SB), Z31
+	IMUL3Q  $0x14, SI, SI
+	CMPQ    CX, $0x02
+	JLT     dotQ41AVX512_last
+
+dotQ41AVX512_two:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+8(FP), R8
+	MOVQ   blocks+32(FP), R9
+	MOVQ   sums+40(FP), R10
+
+dotQ41AVX512_loop2:
+	PREFETCHT0       4096(DX)
+	PREFETCHT0       4096(DX)(SI*1)
+	VMOVUPS          (R8), Z4
+	VMOVUPS          64(R8), Z5
+	VPMOVZXBD        4(DX), Z9
+	VPSRLD           $0x04, Z9, Z10
+	VPERMPS          Z31, Z9, Z9
+	VPERMPS          Z31, Z10, Z10
+	VMULPS           Z4, Z9, Z8
+	VFMADD231PS      Z5, Z10, Z8
+	MOVWQZX          (DX), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z8, Z0
+	MOVWQZX          2(DX), DI
+	VMOVSS           (BX)(DI*4), X9
+	VFMADD231SS      (R10), X9, X2
+	VPMOVZXBD        4(DX)(SI*1), Z13
+	VPSRLD           $0x04, Z13, Z14
+	VPERMPS          Z31, Z13, Z13
+	VPERMPS          Z31, Z14, Z14
+	VMULPS           Z4, Z13, Z12
+	VFMADD231PS      Z5, Z14, Z12
+	MOVWQZX          (DX)(SI*1), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z12, Z1
+	MOVWQZX          2(DX)(SI*1), DI
+	VMOVSS           (BX)(DI*4), X13
+	VFMADD231SS      (R10), X13, X3
+	ADDQ             $0x00000014, DX
+	ADDQ             $0x00000080, R8
+	ADDQ             $0x00000004, R10
+	DECQ             R9
+	JNZ              dotQ41AVX512_loop2
+	VADDPS           Z2, Z0, Z0
+	VEXTRACTF64X4    $0x01, Z0, Y8
+	VADDPS           Y8, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0x4e, X0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0xb1, X0, X8
+	VADDPS           X8, X0, X0
+	VMOVSS           X0, (AX)
+	VADDPS           Z3, Z1, Z1
+	VEXTRACTF64X4    $0x01, Z1, Y8
+	VADDPS           Y8, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X8
+	VADDPS           X8, X1, X1
+	VPERMILPS        $0x4e, X1, X8
+	VADDPS           X8, X1, X1
+	VPERMILPS        $0xb1, X1, X8
+	VADDPS           X8, X1, X1
+	VMOVSS           X1, 4(AX)
+	ADDQ             $0x00000008, AX
+	ADDQ             SI, DX
+	SUBQ             $0x00000002, CX
+	CMPQ             CX, $0x02
+	JGE              dotQ41AVX512_two
+
+dotQ41AVX512_last:
+	TESTQ  CX, CX
+	JZ     dotQ41AVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+8(FP), SI
+	MOVQ   blocks+32(FP), R8
+	MOVQ   sums+40(FP), R9
+
+dotQ41AVX512_loop1:
+	PREFETCHT0       4096(DX)
+	VMOVUPS          (SI), Z4
+	VMOVUPS          64(SI), Z5
+	VPMOVZXBD        4(DX), Z9
+	VPSRLD           $0x04, Z9, Z10
+	VPERMPS          Z31, Z9, Z9
+	VPERMPS          Z31, Z10, Z10
+	VMULPS           Z4, Z9, Z8
+	VFMADD231PS      Z5, Z10, Z8
+	MOVWQZX          (DX), DI
+	VFMADD231PS.BCST (BX)(DI*4), Z8, Z0
+	MOVWQZX          2(DX), DI
+	VMOVSS           (BX)(DI*4), X9
+	VFMADD231SS      (R9), X9, X2
+	ADDQ             $0x00000014, DX
+	ADDQ             $0x00000080, SI
+	ADDQ             $0x00000004, R9
+	DECQ             R8
+	JNZ              dotQ41AVX512_loop1
+	VADDPS           Z2, Z0, Z0
+	VEXTRACTF64X4    $0x01, Z0, Y8
+	VADDPS           Y8, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0x4e, X0, X8
+	VADDPS           X8, X0, X0
+	VPERMILPS        $0xb1, X0, X8
+	VADDPS           X8, X0, X0
+	VMOVSS           X0, (AX)
+	ADDQ             $0x00000004, AX
+	SUBQ             $0x00000001, CX
+
+dotQ41AVX512_end:
+	VZEROUPPER
+	RET
+
+DATA nibblesdotQ41<>+0(SB)/4, $0x00000000
+DATA nibblesdotQ41<>+4(SB)/4, $0x3f800000
+DATA nibblesdotQ41<>+8(SB)/4, $0x40000000
+DATA nibblesdotQ41<>+12(SB)/4, $0x40400000
+DATA nibblesdotQ41<>+16(SB)/4, $0x40800000
+DATA nibblesdotQ41<>+20(SB)/4, $0x40a00000
+DATA nibblesdotQ41<>+24(SB)/4, $0x40c00000
+DATA nibblesdotQ41<>+28(SB)/4, $0x40e00000
+DATA nibblesdotQ41<>+32(SB)/4, $0x41000000
+DATA nibblesdotQ41<>+36(SB)/4, $0x41100000
+DATA nibblesdotQ41<>+40(SB)/4, $0x41200000
+DATA nibblesdotQ41<>+44(SB)/4, $0x41300000
+DATA nibblesdotQ41<>+48(SB)/4, $0x41400000
+DATA nibblesdotQ41<>+52(SB)/4, $0x41500000
+DATA nibblesdotQ41<>+56(SB)/4, $0x41600000
+DATA nibblesdotQ41<>+60(SB)/4, $0x41700000
+GLOBL nibblesdotQ41<>(SB), RODATA|NOPTR, $64
+
+// func sumsAVX2(dst *float32, x *float32, groups int)
+// Requires: AVX
+TEXT ·sumsAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ groups+16(FP), DX
+
+sums_loop:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      32(CX), Y1
+	VMOVUPS      64(CX), Y2
+	VMOVUPS      96(CX), Y3
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y0, Y0
@@ -7366,341 +7911,10 @@ dotQ40AVX2_sum:
 	VPERMILPS    $0xb1, X0, X1
 	VADDPS       X1, X0, X0
 	VMOVSS       X0, (AX)
+	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ40AVX2_row
-	VZEROUPPER
-	RET
-
-DATA nibbles1AVX2<>+0(SB)/4, $0x00000000
-DATA nibbles1AVX2<>+4(SB)/4, $0x3f800000
-DATA nibbles1AVX2<>+8(SB)/4, $0x40000000
-DATA nibbles1AVX2<>+12(SB)/4, $0x40400000
-DATA nibbles1AVX2<>+16(SB)/4, $0x40800000
-DATA nibbles1AVX2<>+20(SB)/4, $0x40a00000
-DATA nibbles1AVX2<>+24(SB)/4, $0x40c00000
-DATA nibbles1AVX2<>+28(SB)/4, $0x40e00000
-DATA nibbles1AVX2<>+32(SB)/4, $0x41000000
-DATA nibbles1AVX2<>+36(SB)/4, $0x41100000
-DATA nibbles1AVX2<>+40(SB)/4, $0x41200000
-DATA nibbles1AVX2<>+44(SB)/4, $0x41300000
-DATA nibbles1AVX2<>+48(SB)/4, $0x41400000
-DATA nibbles1AVX2<>+52(SB)/4, $0x41500000
-DATA nibbles1AVX2<>+56(SB)/4, $0x41600000
-DATA nibbles1AVX2<>+60(SB)/4, $0x41700000
-GLOBL nibbles1AVX2<>(SB), RODATA|NOPTR, $64
-
-// func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ41AVX2(SB), NOSPLIT, $0-40
-	MOVQ    y+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    w+16(FP), DX
-	MOVQ    rows+24(FP), BX
-	MOVQ    blocks+32(FP), SI
-	VMOVDQU fifteen<>+0(SB), Y15
-	VMOVUPS minus8<>+0(SB), Y14
-
-dotQ41AVX2_row:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DI
-	MOVQ   SI, R8
-	SUBQ   $0x02, R8
-	JLT    dotQ41AVX2_rest
-
-dotQ41AVX2_loop:
-	PREFETCHT0   4096(DX)
-	VPMOVZXBD    4(DX), Y4
-	VPMOVZXBD    12(DX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VPBROADCASTW 2(DX), X9
-	VCVTPH2PS    X9, Y9
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  Y9, Y8, Y4
-	VFMADD231PS  (DI), Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  Y9, Y8, Y5
-	VFMADD231PS  32(DI), Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  Y9, Y8, Y6
-	VFMADD231PS  64(DI), Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  Y9, Y8, Y7
-	VFMADD231PS  96(DI), Y7, Y3
-	VPMOVZXBD    24(DX), Y4
-	VPMOVZXBD    32(DX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPBROADCASTW 20(DX), X8
-	VCVTPH2PS    X8, Y8
-	VPBROADCASTW 22(DX), X9
-	VCVTPH2PS    X9, Y9
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  Y9, Y8, Y4
-	VFMADD231PS  128(DI), Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  Y9, Y8, Y5
-	VFMADD231PS  160(DI), Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  Y9, Y8, Y6
-	VFMADD231PS  192(DI), Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  Y9, Y8, Y7
-	VFMADD231PS  224(DI), Y7, Y3
-	ADDQ         $0x00000028, DX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x02, R8
-	JGE          dotQ41AVX2_loop
-
-dotQ41AVX2_rest:
-	ADDQ         $0x00000002, R8
-	JZ           dotQ41AVX2_sum
-	VPMOVZXBD    4(DX), Y4
-	VPMOVZXBD    12(DX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPBROADCASTW (DX), X8
-	VCVTPH2PS    X8, Y8
-	VPBROADCASTW 2(DX), X9
-	VCVTPH2PS    X9, Y9
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  Y9, Y8, Y4
-	VFMADD231PS  (DI), Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  Y9, Y8, Y5
-	VFMADD231PS  32(DI), Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  Y9, Y8, Y6
-	VFMADD231PS  64(DI), Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  Y9, Y8, Y7
-	VFMADD231PS  96(DI), Y7, Y3
-	ADDQ         $0x00000014, DX
-
-dotQ41AVX2_sum:
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
-	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ41AVX2_row
-	VZEROUPPER
-	RET
-
-DATA nibbles0AVX512<>+0(SB)/4, $0xc1000000
-DATA nibbles0AVX512<>+4(SB)/4, $0xc0e00000
-DATA nibbles0AVX512<>+8(SB)/4, $0xc0c00000
-DATA nibbles0AVX512<>+12(SB)/4, $0xc0a00000
-DATA nibbles0AVX512<>+16(SB)/4, $0xc0800000
-DATA nibbles0AVX512<>+20(SB)/4, $0xc0400000
-DATA nibbles0AVX512<>+24(SB)/4, $0xc0000000
-DATA nibbles0AVX512<>+28(SB)/4, $0xbf800000
-DATA nibbles0AVX512<>+32(SB)/4, $0x00000000
-DATA nibbles0AVX512<>+36(SB)/4, $0x3f800000
-DATA nibbles0AVX512<>+40(SB)/4, $0x40000000
-DATA nibbles0AVX512<>+44(SB)/4, $0x40400000
-DATA nibbles0AVX512<>+48(SB)/4, $0x40800000
-DATA nibbles0AVX512<>+52(SB)/4, $0x40a00000
-DATA nibbles0AVX512<>+56(SB)/4, $0x40c00000
-DATA nibbles0AVX512<>+60(SB)/4, $0x40e00000
-GLOBL nibbles0AVX512<>(SB), RODATA|NOPTR, $64
-
-// func dotQ40AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dotQ40AVX512(SB), NOSPLIT, $0-40
-	MOVQ    y+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    w+16(FP), DX
-	MOVQ    rows+24(FP), BX
-	MOVQ    blocks+32(FP), SI
-	VMOVUPS nibbles0AVX512<>+0(SB), Z31
-
-dotQ40AVX512_row:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DI
-	MOVQ   SI, R8
-	SUBQ   $0x02, R8
-	JLT    dotQ40AVX512_rest
-
-dotQ40AVX512_loop:
-	PREFETCHT0   4096(DX)
-	VPMOVZXBD    2(DX), Z4
-	VPBROADCASTW (DX), Y5
-	VCVTPH2PS    Y5, Z5
-	VMULPS       Z31, Z5, Z6
-	VPERMPS      Z6, Z4, Z7
-	VPSRLD       $0x04, Z4, Z4
-	VPERMPS      Z6, Z4, Z8
-	VFMADD231PS  (DI), Z7, Z0
-	VFMADD231PS  64(DI), Z8, Z1
-	VPMOVZXBD    20(DX), Z9
-	VPBROADCASTW 18(DX), Y10
-	VCVTPH2PS    Y10, Z10
-	VMULPS       Z31, Z10, Z11
-	VPERMPS      Z11, Z9, Z12
-	VPSRLD       $0x04, Z9, Z9
-	VPERMPS      Z11, Z9, Z13
-	VFMADD231PS  128(DI), Z12, Z2
-	VFMADD231PS  192(DI), Z13, Z3
-	ADDQ         $0x00000024, DX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x02, R8
-	JGE          dotQ40AVX512_loop
-
-dotQ40AVX512_rest:
-	ADDQ         $0x00000002, R8
-	JZ           dotQ40AVX512_sum
-	VPMOVZXBD    2(DX), Z4
-	VPBROADCASTW (DX), Y5
-	VCVTPH2PS    Y5, Z5
-	VMULPS       Z31, Z5, Z6
-	VPERMPS      Z6, Z4, Z7
-	VPSRLD       $0x04, Z4, Z4
-	VPERMPS      Z6, Z4, Z8
-	VFMADD231PS  (DI), Z7, Z0
-	VFMADD231PS  64(DI), Z8, Z1
-	ADDQ         $0x00000012, DX
-
-dotQ40AVX512_sum:
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
-	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
-	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ40AVX512_row
-	VZEROUPPER
-	RET
-
-DATA nibbles1AVX512<>+0(SB)/4, $0x00000000
-DATA nibbles1AVX512<>+4(SB)/4, $0x3f800000
-DATA nibbles1AVX512<>+8(SB)/4, $0x40000000
-DATA nibbles1AVX512<>+12(SB)/4, $0x40400000
-DATA nibbles1AVX512<>+16(SB)/4, $0x40800000
-DATA nibbles1AVX512<>+20(SB)/4, $0x40a00000
-DATA nibbles1AVX512<>+24(SB)/4, $0x40c00000
-DATA nibbles1AVX512<>+28(SB)/4, $0x40e00000
-DATA nibbles1AVX512<>+32(SB)/4, $0x41000000
-DATA nibbles1AVX512<>+36(SB)/4, $0x41100000
-DATA nibbles1AVX512<>+40(SB)/4, $0x41200000
-DATA nibbles1AVX512<>+44(SB)/4, $0x41300000
-DATA nibbles1AVX512<>+48(SB)/4, $0x41400000
-DATA nibbles1AVX512<>+52(SB)/4, $0x41500000
-DATA nibbles1AVX512<>+56(SB)/4, $0x41600000
-DATA nibbles1AVX512<>+60(SB)/4, $0x41700000
-GLOBL nibbles1AVX512<>(SB), RODATA|NOPTR, $64
-
-// func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dotQ41AVX512(SB), NOSPLIT, $0-40
-	MOVQ    y+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    w+16(FP), DX
-	MOVQ    rows+24(FP), BX
-	MOVQ    blocks+32(FP), SI
-	VMOVUPS nibbles1AVX512<>+0(SB), Z31
-
-dotQ41AVX512_row:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DI
-	MOVQ   SI, R8
-	SUBQ   $0x02, R8
-	JLT    dotQ41AVX512_rest
-
-dotQ41AVX512_loop:
-	PREFETCHT0   4096(DX)
-	VPMOVZXBD    4(DX), Z4
-	VPBROADCASTW (DX), Y5
-	VCVTPH2PS    Y5, Z5
-	VPBROADCASTW 2(DX), Y6
-	VCVTPH2PS    Y6, Z6
-	VFMADD231PS  Z31, Z5, Z6
-	VPERMPS      Z6, Z4, Z7
-	VPSRLD       $0x04, Z4, Z4
-	VPERMPS      Z6, Z4, Z8
-	VFMADD231PS  (DI), Z7, Z0
-	VFMADD231PS  64(DI), Z8, Z1
-	VPMOVZXBD    24(DX), Z9
-	VPBROADCASTW 20(DX), Y10
-	VCVTPH2PS    Y10, Z10
-	VPBROADCASTW 22(DX), Y11
-	VCVTPH2PS    Y11, Z11
-	VFMADD231PS  Z31, Z10, Z11
-	VPERMPS      Z11, Z9, Z12
-	VPSRLD       $0x04, Z9, Z9
-	VPERMPS      Z11, Z9, Z13
-	VFMADD231PS  128(DI), Z12, Z2
-	VFMADD231PS  192(DI), Z13, Z3
-	ADDQ         $0x00000028, DX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x02, R8
-	JGE          dotQ41AVX512_loop
-
-dotQ41AVX512_rest:
-	ADDQ         $0x00000002, R8
-	JZ           dotQ41AVX512_sum
-	VPMOVZXBD    4(DX), Z4
-	VPBROADCASTW (DX), Y5
-	VCVTPH2PS    Y5, Z5
-	VPBROADCASTW 2(DX), Y6
-	VCVTPH2PS    Y6, Z6
-	VFMADD231PS  Z31, Z5, Z6
-	VPERMPS      Z6, Z4, Z7
-	VPSRLD       $0x04, Z4, Z4
-	VPERMPS      Z6, Z4, Z8
-	VFMADD231PS  (DI), Z7, Z0
-	VFMADD231PS  64(DI), Z8, Z1
-	ADDQ         $0x00000014, DX
-
-dotQ41AVX512_sum:
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
-	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
-	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ41AVX512_row
+	DECQ         DX
+	JNZ          sums_loop
 	VZEROUPPER
 	RET
 
@@ -8356,19 +8570,21 @@ dequantQ4K_loop:
 	ANDL         $0x03030303, R8
 	SHLL         $0x04, R8
 	ANDL         $0x3f3f3f3f, BX
-	MOVL         BX, 64(SP)
 	ORL          R8, R9
-	MOVL         R9, 68(SP)
+	SHLQ         $0x20, R9
+	ORQ          R9, BX
+	VMOVQ        BX, X8
+	VPMOVZXBD    X8, Y8
 	MOVL         SI, R8
 	SHRL         $0x06, R8
 	ANDL         $0x03030303, R8
 	SHLL         $0x04, R8
 	ANDL         $0x3f3f3f3f, SI
-	MOVL         SI, 72(SP)
 	ORL          R8, DI
-	MOVL         DI, 76(SP)
-	VPMOVZXBD    64(SP), Y8
-	VPMOVZXBD    72(SP), Y9
+	SHLQ         $0x20, DI
+	ORQ          DI, SI
+	VMOVQ        SI, X9
+	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
 	VPBROADCASTW (CX), X10
@@ -8594,478 +8810,6 @@ dequantQ4K_loop:
 	VZEROUPPER
 	RET
 
-// func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ4KAVX2(SB), NOSPLIT, $128-40
-	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
-
-dotQ4KAVX2_row:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
-
-dotQ4KAVX2_loop:
-	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	MOVL         4(DX), R8
-	MOVL         8(DX), R9
-	MOVL         12(DX), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	MOVL         R8, 64(SP)
-	ORL          R11, R12
-	MOVL         R12, 68(SP)
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	MOVL         R9, 72(SP)
-	ORL          R11, R10
-	MOVL         R10, 76(SP)
-	VPMOVZXBD    64(SP), Y8
-	VPMOVZXBD    72(SP), Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, (SP)
-	VMOVUPS      Y9, 32(SP)
-	VBROADCASTSS (SP), Y8
-	VBROADCASTSS 32(SP), Y9
-	VBROADCASTSS 4(SP), Y10
-	VBROADCASTSS 36(SP), Y11
-	VPMOVZXBD    16(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  (SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  128(SI), Y6, Y0
-	VPMOVZXBD    24(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  32(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  160(SI), Y6, Y1
-	VPMOVZXBD    32(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  64(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  192(SI), Y6, Y2
-	VPMOVZXBD    40(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  96(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  224(SI), Y6, Y3
-	VBROADCASTSS 8(SP), Y8
-	VBROADCASTSS 40(SP), Y9
-	VBROADCASTSS 12(SP), Y10
-	VBROADCASTSS 44(SP), Y11
-	VPMOVZXBD    48(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  256(SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  384(SI), Y6, Y0
-	VPMOVZXBD    56(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  288(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  416(SI), Y6, Y1
-	VPMOVZXBD    64(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  320(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  448(SI), Y6, Y2
-	VPMOVZXBD    72(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  352(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  480(SI), Y6, Y3
-	VBROADCASTSS 16(SP), Y8
-	VBROADCASTSS 48(SP), Y9
-	VBROADCASTSS 20(SP), Y10
-	VBROADCASTSS 52(SP), Y11
-	VPMOVZXBD    80(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  512(SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  640(SI), Y6, Y0
-	VPMOVZXBD    88(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  544(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  672(SI), Y6, Y1
-	VPMOVZXBD    96(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  576(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  704(SI), Y6, Y2
-	VPMOVZXBD    104(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  608(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  736(SI), Y6, Y3
-	VBROADCASTSS 24(SP), Y8
-	VBROADCASTSS 56(SP), Y9
-	VBROADCASTSS 28(SP), Y10
-	VBROADCASTSS 60(SP), Y11
-	VPMOVZXBD    112(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  768(SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  896(SI), Y6, Y0
-	VPMOVZXBD    120(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  800(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  928(SI), Y6, Y1
-	VPMOVZXBD    128(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  832(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  960(SI), Y6, Y2
-	VPMOVZXBD    136(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  864(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  992(SI), Y6, Y3
-	ADDQ         $0x00000090, DX
-	ADDQ         $0x00000400, SI
-	DECQ         DI
-	JG           dotQ4KAVX2_loop
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
-	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ4KAVX2_row
-	VZEROUPPER
-	RET
-
-// func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dotQ4KAVX512(SB), NOSPLIT, $128-40
-	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
-
-dotQ4KAVX512_row:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
-
-dotQ4KAVX512_loop:
-	PREFETCHT0    4096(DX)
-	PREFETCHT0    4160(DX)
-	PREFETCHT0    4224(DX)
-	MOVL          4(DX), R8
-	MOVL          8(DX), R9
-	MOVL          12(DX), R10
-	MOVL          R10, R12
-	ANDL          $0x0f0f0f0f, R12
-	SHRL          $0x04, R10
-	ANDL          $0x0f0f0f0f, R10
-	MOVL          R8, R11
-	SHRL          $0x06, R11
-	ANDL          $0x03030303, R11
-	SHLL          $0x04, R11
-	ANDL          $0x3f3f3f3f, R8
-	MOVL          R8, 64(SP)
-	ORL           R11, R12
-	MOVL          R12, 68(SP)
-	MOVL          R9, R11
-	SHRL          $0x06, R11
-	ANDL          $0x03030303, R11
-	SHLL          $0x04, R11
-	ANDL          $0x3f3f3f3f, R9
-	MOVL          R9, 72(SP)
-	ORL           R11, R10
-	MOVL          R10, 76(SP)
-	VPMOVZXBD     64(SP), Y8
-	VPMOVZXBD     72(SP), Y9
-	VCVTDQ2PS     Y8, Y8
-	VCVTDQ2PS     Y9, Y9
-	VPBROADCASTW  (DX), X10
-	VCVTPH2PS     X10, Y10
-	VMULPS        Y10, Y8, Y8
-	VPBROADCASTW  2(DX), X10
-	VCVTPH2PS     X10, Y10
-	VMULPS        Y10, Y9, Y9
-	VMOVUPS       Y8, (SP)
-	VMOVUPS       Y9, 32(SP)
-	VBROADCASTSS  (SP), Z8
-	VBROADCASTSS  32(SP), Z9
-	VBROADCASTSS  4(SP), Z10
-	VBROADCASTSS  36(SP), Z11
-	VPMOVZXBD     16(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   (SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   128(SI), Z6, Z2
-	VPMOVZXBD     32(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   64(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   192(SI), Z6, Z3
-	VBROADCASTSS  8(SP), Z8
-	VBROADCASTSS  40(SP), Z9
-	VBROADCASTSS  12(SP), Z10
-	VBROADCASTSS  44(SP), Z11
-	VPMOVZXBD     48(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   256(SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   384(SI), Z6, Z2
-	VPMOVZXBD     64(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   320(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   448(SI), Z6, Z3
-	VBROADCASTSS  16(SP), Z8
-	VBROADCASTSS  48(SP), Z9
-	VBROADCASTSS  20(SP), Z10
-	VBROADCASTSS  52(SP), Z11
-	VPMOVZXBD     80(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   512(SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   640(SI), Z6, Z2
-	VPMOVZXBD     96(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   576(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   704(SI), Z6, Z3
-	VBROADCASTSS  24(SP), Z8
-	VBROADCASTSS  56(SP), Z9
-	VBROADCASTSS  28(SP), Z10
-	VBROADCASTSS  60(SP), Z11
-	VPMOVZXBD     112(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   768(SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   896(SI), Z6, Z2
-	VPMOVZXBD     128(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   832(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   960(SI), Z6, Z3
-	ADDQ          $0x00000090, DX
-	ADDQ          $0x00000400, SI
-	DECQ          DI
-	JG            dotQ4KAVX512_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
-	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
-	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ4KAVX512_row
-	VZEROUPPER
-	RET
-
 // func dequantQ5KAVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
 TEXT ·dequantQ5KAVX2(SB), NOSPLIT, $128-24
@@ -9086,19 +8830,21 @@ dequantQ5K_loop:
 	ANDL         $0x03030303, R8
 	SHLL         $0x04, R8
 	ANDL         $0x3f3f3f3f, BX
-	MOVL         BX, 64(SP)
 	ORL          R8, R9
-	MOVL         R9, 68(SP)
+	SHLQ         $0x20, R9
+	ORQ          R9, BX
+	VMOVQ        BX, X8
+	VPMOVZXBD    X8, Y8
 	MOVL         SI, R8
 	SHRL         $0x06, R8
 	ANDL         $0x03030303, R8
 	SHLL         $0x04, R8
 	ANDL         $0x3f3f3f3f, SI
-	MOVL         SI, 72(SP)
 	ORL          R8, DI
-	MOVL         DI, 76(SP)
-	VPMOVZXBD    64(SP), Y8
-	VPMOVZXBD    72(SP), Y9
+	SHLQ         $0x20, DI
+	ORQ          DI, SI
+	VMOVQ        SI, X9
+	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
 	VPBROADCASTW (CX), X10
@@ -9468,19 +9214,21 @@ dotQ5KAVX2_loop:
 	ANDL         $0x03030303, R11
 	SHLL         $0x04, R11
 	ANDL         $0x3f3f3f3f, R8
-	MOVL         R8, 64(SP)
 	ORL          R11, R12
-	MOVL         R12, 68(SP)
+	SHLQ         $0x20, R12
+	ORQ          R12, R8
+	VMOVQ        R8, X8
+	VPMOVZXBD    X8, Y8
 	MOVL         R9, R11
 	SHRL         $0x06, R11
 	ANDL         $0x03030303, R11
 	SHLL         $0x04, R11
 	ANDL         $0x3f3f3f3f, R9
-	MOVL         R9, 72(SP)
 	ORL          R11, R10
-	MOVL         R10, 76(SP)
-	VPMOVZXBD    64(SP), Y8
-	VPMOVZXBD    72(SP), Y9
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	VMOVQ        R9, X9
+	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
 	VPBROADCASTW (DX), X10
@@ -9863,19 +9611,21 @@ dotQ5KAVX512_loop:
 	ANDL          $0x03030303, R11
 	SHLL          $0x04, R11
 	ANDL          $0x3f3f3f3f, R8
-	MOVL          R8, 64(SP)
 	ORL           R11, R12
-	MOVL          R12, 68(SP)
+	SHLQ          $0x20, R12
+	ORQ           R12, R8
+	VMOVQ         R8, X8
+	VPMOVZXBD     X8, Y8
 	MOVL          R9, R11
 	SHRL          $0x06, R11
 	ANDL          $0x03030303, R11
 	SHLL          $0x04, R11
 	ANDL          $0x3f3f3f3f, R9
-	MOVL          R9, 72(SP)
 	ORL           R11, R10
-	MOVL          R10, 76(SP)
-	VPMOVZXBD     64(SP), Y8
-	VPMOVZXBD     72(SP), Y9
+	SHLQ          $0x20, R10
+	ORQ           R10, R9
+	VMOVQ         R9, X9
+	VPMOVZXBD     X9, Y9
 	VCVTDQ2PS     Y8, Y8
 	VCVTDQ2PS     Y9, Y9
 	VPBROADCASTW  (DX), X10
@@ -11058,6 +10808,351 @@ dotQ6KAVX512_loop:
 	ADDQ          $0x00000004, AX
 	DECQ          BX
 	JNZ           dotQ6KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotQ4KAVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ w+16(FP), CX
+	MOVQ rows+24(FP), DX
+
+dotQ4KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   x+8(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   sums+40(FP), DI
+
+dotQ4KAVX2_loop:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	MOVL         4(CX), R8
+	MOVL         8(CX), R9
+	MOVL         12(CX), R10
+	MOVL         R10, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x04, R10
+	ANDL         $0x0f0f0f0f, R10
+	MOVL         R8, R11
+	SHRL         $0x06, R11
+	ANDL         $0x03030303, R11
+	SHLL         $0x04, R11
+	ANDL         $0x3f3f3f3f, R8
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R8
+	VMOVQ        R8, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R9, R11
+	SHRL         $0x06, R11
+	ANDL         $0x03030303, R11
+	SHLL         $0x04, R11
+	ANDL         $0x3f3f3f3f, R9
+	ORL          R11, R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	VMOVQ        R9, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (CX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(CX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VFNMADD231PS (DI), Y9, Y3
+	VPMOVZXBD    16(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       (BX), Y4, Y8
+	VMULPS       128(BX), Y5, Y9
+	VPMOVZXBD    24(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  32(BX), Y6, Y8
+	VFMADD231PS  160(BX), Y7, Y9
+	VPMOVZXBD    32(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  64(BX), Y4, Y8
+	VFMADD231PS  192(BX), Y5, Y9
+	VPMOVZXBD    40(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  96(BX), Y6, Y8
+	VFMADD231PS  224(BX), Y7, Y9
+	VBROADCASTSS (SP), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VBROADCASTSS 4(SP), Y10
+	VFMADD231PS  Y10, Y9, Y1
+	VPMOVZXBD    48(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       256(BX), Y4, Y8
+	VMULPS       384(BX), Y5, Y9
+	VPMOVZXBD    56(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  288(BX), Y6, Y8
+	VFMADD231PS  416(BX), Y7, Y9
+	VPMOVZXBD    64(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  320(BX), Y4, Y8
+	VFMADD231PS  448(BX), Y5, Y9
+	VPMOVZXBD    72(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  352(BX), Y6, Y8
+	VFMADD231PS  480(BX), Y7, Y9
+	VBROADCASTSS 8(SP), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VBROADCASTSS 12(SP), Y10
+	VFMADD231PS  Y10, Y9, Y1
+	VPMOVZXBD    80(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       512(BX), Y4, Y8
+	VMULPS       640(BX), Y5, Y9
+	VPMOVZXBD    88(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  544(BX), Y6, Y8
+	VFMADD231PS  672(BX), Y7, Y9
+	VPMOVZXBD    96(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  576(BX), Y4, Y8
+	VFMADD231PS  704(BX), Y5, Y9
+	VPMOVZXBD    104(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  608(BX), Y6, Y8
+	VFMADD231PS  736(BX), Y7, Y9
+	VBROADCASTSS 16(SP), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VBROADCASTSS 20(SP), Y10
+	VFMADD231PS  Y10, Y9, Y1
+	VPMOVZXBD    112(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       768(BX), Y4, Y8
+	VMULPS       896(BX), Y5, Y9
+	VPMOVZXBD    120(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  800(BX), Y6, Y8
+	VFMADD231PS  928(BX), Y7, Y9
+	VPMOVZXBD    128(CX), Y4
+	VPSRLD       $0x04, Y4, Y5
+	VPAND        fifteen<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  832(BX), Y4, Y8
+	VFMADD231PS  960(BX), Y5, Y9
+	VPMOVZXBD    136(CX), Y6
+	VPSRLD       $0x04, Y6, Y7
+	VPAND        fifteen<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  864(BX), Y6, Y8
+	VFMADD231PS  992(BX), Y7, Y9
+	VBROADCASTSS 24(SP), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VBROADCASTSS 28(SP), Y10
+	VFMADD231PS  Y10, Y9, Y1
+	ADDQ         $0x00000090, CX
+	ADDQ         $0x00000400, BX
+	ADDQ         $0x00000020, DI
+	DECQ         SI
+	JNZ          dotQ4KAVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         DX
+	JNZ          dotQ4KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+// Requires: AVX, AVX2, AVX512F, F16C, FMA3, MMX+
+TEXT ·dotQ4KAVX512(SB), NOSPLIT, $128-56
+	MOVQ    y+0(FP), AX
+	MOVQ    w+16(FP), CX
+	MOVQ    rows+24(FP), DX
+	VMOVUPS nibblesdotQ41<>+0(SB), Z31
+
+dotQ4KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   x+8(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   sums+40(FP), DI
+
+dotQ4KAVX512_loop:
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	PREFETCHT0       4224(CX)
+	MOVL             4(CX), R8
+	MOVL             8(CX), R9
+	MOVL             12(CX), R10
+	MOVL             R10, R12
+	ANDL             $0x0f0f0f0f, R12
+	SHRL             $0x04, R10
+	ANDL             $0x0f0f0f0f, R10
+	MOVL             R8, R11
+	SHRL             $0x06, R11
+	ANDL             $0x03030303, R11
+	SHLL             $0x04, R11
+	ANDL             $0x3f3f3f3f, R8
+	ORL              R11, R12
+	SHLQ             $0x20, R12
+	ORQ              R12, R8
+	VMOVQ            R8, X8
+	VPMOVZXBD        X8, Y8
+	MOVL             R9, R11
+	SHRL             $0x06, R11
+	ANDL             $0x03030303, R11
+	SHLL             $0x04, R11
+	ANDL             $0x3f3f3f3f, R9
+	ORL              R11, R10
+	SHLQ             $0x20, R10
+	ORQ              R10, R9
+	VMOVQ            R9, X9
+	VPMOVZXBD        X9, Y9
+	VCVTDQ2PS        Y8, Y8
+	VCVTDQ2PS        Y9, Y9
+	VPBROADCASTW     (CX), X10
+	VCVTPH2PS        X10, Y10
+	VMULPS           Y10, Y8, Y8
+	VPBROADCASTW     2(CX), X10
+	VCVTPH2PS        X10, Y10
+	VMULPS           Y10, Y9, Y9
+	VMOVUPS          Y8, (SP)
+	VMOVUPS          Y9, 32(SP)
+	VFNMADD231PS     (DI), Y9, Y3
+	VPMOVZXBD        16(CX), Z4
+	VPSRLD           $0x04, Z4, Z5
+	VPERMPS          Z31, Z4, Z4
+	VPERMPS          Z31, Z5, Z5
+	VMULPS           (BX), Z4, Z8
+	VMULPS           128(BX), Z5, Z9
+	VPMOVZXBD        32(CX), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VFMADD231PS      64(BX), Z6, Z8
+	VFMADD231PS      192(BX), Z7, Z9
+	VFMADD231PS.BCST (SP), Z8, Z0
+	VFMADD231PS.BCST 4(SP), Z9, Z1
+	VPMOVZXBD        48(CX), Z4
+	VPSRLD           $0x04, Z4, Z5
+	VPERMPS          Z31, Z4, Z4
+	VPERMPS          Z31, Z5, Z5
+	VMULPS           256(BX), Z4, Z10
+	VMULPS           384(BX), Z5, Z11
+	VPMOVZXBD        64(CX), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VFMADD231PS      320(BX), Z6, Z10
+	VFMADD231PS      448(BX), Z7, Z11
+	VFMADD231PS.BCST 8(SP), Z10, Z0
+	VFMADD231PS.BCST 12(SP), Z11, Z1
+	VPMOVZXBD        80(CX), Z4
+	VPSRLD           $0x04, Z4, Z5
+	VPERMPS          Z31, Z4, Z4
+	VPERMPS          Z31, Z5, Z5
+	VMULPS           512(BX), Z4, Z12
+	VMULPS           640(BX), Z5, Z13
+	VPMOVZXBD        96(CX), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VFMADD231PS      576(BX), Z6, Z12
+	VFMADD231PS      704(BX), Z7, Z13
+	VFMADD231PS.BCST 16(SP), Z12, Z0
+	VFMADD231PS.BCST 20(SP), Z13, Z1
+	VPMOVZXBD        112(CX), Z4
+	VPSRLD           $0x04, Z4, Z5
+	VPERMPS          Z31, Z4, Z4
+	VPERMPS          Z31, Z5, Z5
+	VMULPS           768(BX), Z4, Z14
+	VMULPS           896(BX), Z5, Z15
+	VPMOVZXBD        128(CX), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VFMADD231PS      832(BX), Z6, Z14
+	VFMADD231PS      960(BX), Z7, Z15
+	VFMADD231PS.BCST 24(SP), Z14, Z0
+	VFMADD231PS.BCST 28(SP), Z15, Z1
+	ADDQ             $0x00000090, CX
+	ADDQ             $0x00000400, BX
+	ADDQ             $0x00000020, DI
+	DECQ             SI
+	JNZ              dotQ4KAVX512_loop
+	VADDPS           Z1, Z0, Z0
+	VADDPS           Z3, Z2, Z2
+	VADDPS           Z2, Z0, Z0
+	VEXTRACTF64X4    $0x01, Z0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDPS           X1, X0, X0
+	VPERMILPS        $0x4e, X0, X1
+	VADDPS           X1, X0, X0
+	VPERMILPS        $0xb1, X0, X1
+	VADDPS           X1, X0, X0
+	VMOVSS           X0, (AX)
+	ADDQ             $0x00000004, AX
+	DECQ             DX
+	JNZ              dotQ4KAVX512_row
 	VZEROUPPER
 	RET
 

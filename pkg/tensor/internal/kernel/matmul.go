@@ -5,13 +5,14 @@ import "unsafe"
 // small is the largest number of rows of x for which the dot-product kernels beat packing.
 const small = 8
 
-// MatMul computes y = x·Wᵀ for rows of weights that follow each other in w: x is t rows of k numbers at
-// stride ldx, y is t rows at stride ldy, of which it writes the first `rows` columns.
+// MatMul computes y = x·Wᵀ for rows of weights that follow each other in w: y is in.t rows at stride ldy, of
+// which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
 //   - Up to eight: a few rows of weights are widened into the first-level cache, and each is used for all of x.
 //   - More: panels of weights are transposed, and a tile of y stays in registers over blockK numbers.
-func MatMul(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte, rows, k int) {
+func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
+	t, k := in.t, in.k
 	if t == 0 || rows == 0 {
 		return
 	}
@@ -22,13 +23,13 @@ func MatMul(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte, r
 		return
 	}
 	// The assembly has no bounds checks: these are its.
-	_, _, w = x[(t-1)*ldx+k-1], y[(t-1)*ldy+rows-1], w[:rows*typ.bytes(k)]
+	_, _, w = in.x[(t-1)*in.ld+k-1], y[(t-1)*ldy+rows-1], w[:rows*typ.bytes(k)]
 	switch {
-	case t == 1 && matVec(y, x, typ, w, rows, k):
+	case t == 1 && matVec(y, in, typ, w, rows):
 	case level == Go || t <= small:
-		matFew(y, ldy, x, ldx, t, typ, w, rows, k)
+		matFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
 	default:
-		matMany(y, ldy, x, ldx, t, typ, w, rows, k)
+		matMany(y, ldy, in.x, in.ld, t, typ, w, rows, k)
 	}
 }
 

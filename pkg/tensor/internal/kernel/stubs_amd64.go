@@ -44,10 +44,10 @@ func dotF16AVX2(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 //go:noescape
 func dotBF16AVX2(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 
-// dotQ80AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dotQ80AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
 // addAVX2 is y += x.
 //
@@ -139,10 +139,10 @@ func dotF16AVX512(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 //go:noescape
 func dotBF16AVX512(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 
-// dotQ80AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dotQ80AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
 // addAVX512 is y += x.
 //
@@ -194,25 +194,30 @@ func readAllAVX512(p *byte, n int)
 //go:noescape
 func fmaAllAVX512(n int)
 
-// dotQ40AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dotQ40AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
-// dotQ41AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dotQ41AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
-// dotQ40AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dotQ40AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ40AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dotQ40AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
-// dotQ41AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dotQ41AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+
+// sumsAVX2 writes the sum of each 32 numbers.
+//
+//go:noescape
+func sumsAVX2(dst *float32, x *float32, groups int)
 
 // dequantF16AVX2 widens n numbers, n a multiple of 8.
 //
@@ -274,16 +279,6 @@ func dotQ51AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
 //go:noescape
 func dequantQ4KAVX2(dst *float32, src *byte, blocks int)
 
-// dotQ4KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
-//
-//go:noescape
-func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
-
-// dotQ4KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
-//
-//go:noescape
-func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-
 // dequantQ5KAVX2 writes whole blocks.
 //
 //go:noescape
@@ -313,6 +308,16 @@ func dotQ6KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
 //
 //go:noescape
 func dotQ6KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+
+// dotQ4KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+//
+//go:noescape
+func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+
+// dotQ4KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+//
+//go:noescape
+func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
 // pause tells the core n times that this is a spinning loop.
 func pause(n int)

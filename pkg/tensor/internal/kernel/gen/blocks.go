@@ -73,6 +73,78 @@ func dot(s isa, f format) {
 	RET()
 }
 
+// dotQ4K is the matrix–vector product with Q4_K rows. A group's scale multiplies the group's sum, and its minimum the
+// sum of x: Σ(s·q-m)x = s·Σqx - m·Σx.
+func dotQ4K(s isa) {
+	s.start("dotQ4K", "func(y, x *float32, w *byte, rows, blocks int, sums, half *float32)",
+		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.")
+	y, w, rows := param("y"), param("w"), param("rows")
+	scales = AllocLocal(128)
+	l := label("dotQ4K" + s.name)
+	if s.wide {
+		VMOVUPS(words("nibblesdotQ41", nil, 16), Z31)
+	}
+	Label(l("row"))
+	for i := range 4 {
+		s.zero(s.v(i))
+	}
+	x, n, sums := param("x"), param("blocks"), param("sums")
+	Label(l("loop"))
+	for i := 0; i < 144; i += 64 {
+		PREFETCHT0(Mem{Base: w, Disp: ahead + i})
+	}
+	scalesK(w) // scales in Y8, minima in Y9
+	VFNMADD231PS(Mem{Base: sums}, Y9, Y3)
+	for pair := range 4 {
+		lowSum, highSum := s.v(8), s.v(9)
+		if s.wide {
+			lowSum, highSum = s.v(8+2*pair), s.v(9+2*pair)
+		}
+		for i := range 32 / s.lanes {
+			low, high := s.v(4+2*(i%2)), s.v(5+2*(i%2))
+			VPMOVZXBD(Mem{Base: w, Disp: 16 + 32*pair + i*s.lanes}, low)
+			VPSRLD(Imm(4), low, high)
+			if s.wide {
+				VPERMPS(Z31, low, low)
+				VPERMPS(Z31, high, high)
+			} else {
+				VPAND(dwords("fifteen", 15), low, low)
+				VCVTDQ2PS(low, low)
+				VCVTDQ2PS(high, high)
+			}
+			lo, hi := Mem{Base: x, Disp: 256*pair + i*s.bytes()}, Mem{Base: x, Disp: 256*pair + 128 + i*s.bytes()}
+			if i == 0 {
+				VMULPS(lo, low, lowSum)
+				VMULPS(hi, high, highSum)
+			} else {
+				VFMADD231PS(lo, low, lowSum)
+				VFMADD231PS(hi, high, highSum)
+			}
+		}
+		for half, sum := range []VecPhysical{lowSum, highSum} {
+			at := scales.Offset(4 * (2*pair + half))
+			if s.wide {
+				VFMADD231PS_BCST(at, sum, s.v(half))
+			} else {
+				VBROADCASTSS(at, s.v(10))
+				VFMADD231PS(s.v(10), sum, s.v(half))
+			}
+		}
+	}
+	add(144, w)
+	add(1024, x)
+	add(32, sums)
+	DECQ(n)
+	JNZ(LabelRef(l("loop")))
+	s.sum4()
+	VMOVSS(X0, Mem{Base: y})
+	add(4, y)
+	DECQ(rows)
+	JNZ(LabelRef(l("row")))
+	VZEROUPPER()
+	RET()
+}
+
 // scales is where the scales of a block's groups lie as float32 on the stack, the minima 64 bytes on.
 var scales Mem
 
@@ -148,42 +220,7 @@ func widenQ45K(s isa, w Register, five bool, emit func(int, VecPhysical)) {
 	if five {
 		qs = 48
 	}
-	// Bytes 0–3: scales 0–3, bytes 4–7: minima 0–3, each with two bits of number 4–7 above; bytes 8–11: the rest.
-	u0, u1, u2, t := GP32(), GP32(), GP32(), GP32()
-	MOVL(Mem{Base: w, Disp: 4}, u0)
-	MOVL(Mem{Base: w, Disp: 8}, u1)
-	MOVL(Mem{Base: w, Disp: 12}, u2)
-	const six, four, two = 0x3f3f3f3f, 0x0f0f0f0f, 0x03030303
-	put := func(r GPVirtual, at int) { MOVL(r, scales.Offset(at)) }
-	high := func(from GPVirtual, at int) {
-		MOVL(from, t)
-		SHRL(Imm(6), t)
-		ANDL(U32(two), t)
-		SHLL(Imm(4), t)
-		ANDL(U32(six), from)
-		put(from, at)
-	}
-	low := GP32()
-	MOVL(u2, low)
-	ANDL(U32(four), low)
-	SHRL(Imm(4), u2)
-	ANDL(U32(four), u2)
-	high(u0, 64)
-	ORL(t, low)
-	put(low, 68)
-	high(u1, 72)
-	ORL(t, u2)
-	put(u2, 76)
-	VPMOVZXBD(scales.Offset(64), Y8)
-	VPMOVZXBD(scales.Offset(72), Y9)
-	VCVTDQ2PS(Y8, Y8)
-	VCVTDQ2PS(Y9, Y9)
-	avx2.scale(Mem{Base: w}, 10)
-	VMULPS(Y10, Y8, Y8)
-	avx2.scale(Mem{Base: w, Disp: 2}, 10)
-	VMULPS(Y10, Y9, Y9)
-	VMOVUPS(Y8, scales)
-	VMOVUPS(Y9, scales.Offset(32))
+	scalesK(w)
 	n := 32 / s.lanes
 	for pair := range 4 {
 		for half := range 2 {
@@ -271,4 +308,47 @@ func widenQ6K(s isa, w Register, emit func(int, VecPhysical)) {
 			}
 		}
 	}
+}
+
+// scalesK unpacks the eight 6-bit scales and minima of a Q4_K or Q5_K block, times d and m, into Y8 and Y9 and onto
+// the stack. It uses Y10.
+func scalesK(w Register) {
+	// Bytes 0–3: scales 0–3, bytes 4–7: minima 0–3, each with two bits of number 4–7 above; bytes 8–11: the rest.
+	u0, u1, u2, t := GP32(), GP32(), GP32(), GP32()
+	MOVL(Mem{Base: w, Disp: 4}, u0)
+	MOVL(Mem{Base: w, Disp: 8}, u1)
+	MOVL(Mem{Base: w, Disp: 12}, u2)
+	const six, four, two = 0x3f3f3f3f, 0x0f0f0f0f, 0x03030303
+	high := func(from GPVirtual) { // t = the two high bits of numbers 4–7, from = numbers 0–3
+		MOVL(from, t)
+		SHRL(Imm(6), t)
+		ANDL(U32(two), t)
+		SHLL(Imm(4), t)
+		ANDL(U32(six), from)
+	}
+	join := func(low, high GPVirtual, to int) {
+		SHLQ(Imm(32), high.As64())
+		ORQ(high.As64(), low.As64())
+		VMOVQ(low.As64(), xs[to])
+		VPMOVZXBD(xs[to], ys[to])
+	}
+	low := GP32()
+	MOVL(u2, low)
+	ANDL(U32(four), low)
+	SHRL(Imm(4), u2)
+	ANDL(U32(four), u2)
+	high(u0)
+	ORL(t, low)
+	join(u0, low, 8)
+	high(u1)
+	ORL(t, u2)
+	join(u1, u2, 9)
+	VCVTDQ2PS(Y8, Y8)
+	VCVTDQ2PS(Y9, Y9)
+	avx2.scale(Mem{Base: w}, 10)
+	VMULPS(Y10, Y8, Y8)
+	avx2.scale(Mem{Base: w, Disp: 2}, 10)
+	VMULPS(Y10, Y9, Y9)
+	VMOVUPS(Y8, scales)
+	VMOVUPS(Y9, scales.Offset(32))
 }

@@ -126,15 +126,20 @@ func main() {
 	dotQ4(avx2, 1)
 	dotQ4(avx512, 0)
 	dotQ4(avx512, 1)
+	sums()
 	dequantHalf()
 	dequantQ80()
 	dequantQ4(0)
 	dequantQ4(1)
 	for _, f := range formats {
 		dequant(f)
-		dot(avx2, f)
-		dot(avx512, f)
+		if f.name != "Q4K" {
+			dot(avx2, f)
+			dot(avx512, f)
+		}
 	}
+	dotQ4K(avx2)
+	dotQ4K(avx512)
 	pause()
 	Generate()
 }

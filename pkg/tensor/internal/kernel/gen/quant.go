@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -23,116 +22,192 @@ func (s isa) scale(m Mem, i int) {
 	VCVTPH2PS(half, s.v(i))
 }
 
-// rowLoop is the frame of a matrix–vector kernel over quantised rows: body does one block, reading
-// weights at w and activations at xp, and adds to vectors 0…3.
-func rowLoop(s isa, name string, blockBytes, blockLen int, setup func(), body func(w, x Register, u int)) {
-	s.start(name, "func(y, x *float32, w *byte, rows, blocks int)",
-		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.")
-	y, x, w, rows, blocks := param("y"), param("x"), param("w"), param("rows"), param("blocks")
+// rowLoop is the frame of a matrix–vector kernel over rows of blocks of 32. Two rows go together, because every
+// load of x then serves twice: loads are what these kernels run out of first, shuffles second. half is the table of
+// all F16 numbers as float32, so that a scale costs no shuffle and no conversion.
+type rowLoop struct {
+	s                isa
+	w, stride        Register
+	x, sums, half    Register
+	number           GPVirtual
+	blockBytes, more int // more is 1 if the type has minima
+}
+
+// Vector registers: 0 and 1 sum the rows, 2 and 3 their minima; 4…7 are x; the rest is the body's.
+func (r *rowLoop) emit(name string, setup func(), body func(row int)) {
+	s := r.s
+	s.start(name, "func(y, x *float32, w *byte, rows, blocks int, sums, half *float32)",
+		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.")
+	y, rows := param("y"), param("rows")
+	r.w, r.half, r.stride = param("w"), param("half"), param("blocks")
+	r.number = GP64()
 	l := label(name + s.name)
 	if setup != nil {
 		setup()
 	}
-	Label(l("row"))
-	for i := range 4 {
-		s.zero(s.v(i))
+	IMUL3Q(Imm(uint64(r.blockBytes)), r.stride, r.stride)
+	tile := func(n int) {
+		for i := range 4 {
+			s.zero(s.v(i))
+		}
+		x, left := param("x"), param("blocks")
+		r.x = x
+		if r.more > 0 {
+			r.sums = param("sums")
+		}
+		loop := l("loop" + string(rune('0'+n)))
+		Label(loop)
+		for i := range n {
+			PREFETCHT0(r.at(i, ahead))
+		}
+		for i := range 32 / s.lanes {
+			VMOVUPS(Mem{Base: r.x, Disp: i * s.bytes()}, s.v(4+i))
+		}
+		for i := range n {
+			body(i)
+		}
+		add(r.blockBytes, r.w)
+		add(128, x)
+		if r.more > 0 {
+			add(4, r.sums)
+		}
+		DECQ(left)
+		JNZ(LabelRef(loop))
+		for i := range n {
+			if r.more > 0 {
+				VADDPS(s.v(2+i), s.v(i), s.v(i))
+			}
+			s.hsum(i, 8)
+			VMOVSS(xs[i], Mem{Base: y, Disp: 4 * i})
+		}
+		add(4*n, y)
+		if n > 1 {
+			ADDQ(r.stride, r.w)
+		}
+		SUBQ(U32(n), rows)
 	}
-	xp, n := copyOf(x), copyOf(blocks)
-	SUBQ(Imm(2), n)
-	JLT(LabelRef(l("rest")))
-	Label(l("loop"))
-	PREFETCHT0(Mem{Base: w, Disp: ahead})
-	for u := range 2 {
-		body(w, xp, u)
-	}
-	add(2*blockBytes, w)
-	add(2*blockLen*4, xp)
-	SUBQ(Imm(2), n)
-	JGE(LabelRef(l("loop")))
-	Label(l("rest"))
-	add(2, n)
-	JZ(LabelRef(l("sum")))
-	body(w, xp, 0)
-	add(blockBytes, w)
-	Label(l("sum"))
-	s.sum4()
-	VMOVSS(X0, Mem{Base: y})
-	add(4, y)
-	DECQ(rows)
-	JNZ(LabelRef(l("row")))
+	CMPQ(rows, Imm(2))
+	JLT(LabelRef(l("last")))
+	Label(l("two"))
+	tile(2)
+	CMPQ(rows, Imm(2))
+	JGE(LabelRef(l("two")))
+	Label(l("last"))
+	TESTQ(rows, rows)
+	JZ(LabelRef(l("end")))
+	tile(1)
+	Label(l("end"))
 	VZEROUPPER()
 	RET()
 }
 
+// at is a place in the block of one of the two rows.
+func (r *rowLoop) at(row, disp int) Mem {
+	if row == 1 {
+		return Mem{Base: r.w, Index: r.stride, Scale: 1, Disp: disp}
+	}
+	return Mem{Base: r.w, Disp: disp}
+}
+
+// scaled adds vector i times the F16 number at disp bytes of the row's block to the row's sum.
+func (r *rowLoop) scaled(row, disp, i, tmp int) {
+	s := r.s
+	MOVWQZX(r.at(row, disp), r.number)
+	at := Mem{Base: r.half, Index: r.number, Scale: 4}
+	if s.wide {
+		VFMADD231PS_BCST(at, s.v(i), s.v(row))
+		return
+	}
+	VBROADCASTSS(at, s.v(tmp))
+	VFMADD231PS(s.v(tmp), s.v(i), s.v(row))
+}
+
 // dotQ80: 32 signed bytes and an F16 scale. Each block's sum is made first, then scaled.
 func dotQ80(s isa) {
-	rowLoop(s, "dotQ80", 34, 32, nil, func(w, x Register, u int) {
-		wo, xo, r := 34*u, 128*u, 4+5*u
-		n := 32 / s.lanes
-		for i := range n {
-			VPMOVSXBD(Mem{Base: w, Disp: wo + 2 + i*s.lanes}, s.v(r+i))
-			VCVTDQ2PS(s.v(r+i), s.v(r+i))
+	r := &rowLoop{s: s, blockBytes: 34}
+	r.emit("dotQ80", nil, func(row int) {
+		sum, v := 8+4*row, 9+4*row
+		for i := range 32 / s.lanes {
+			q := v + i%2
+			VPMOVSXBD(r.at(row, 2+i*s.lanes), s.v(q))
+			VCVTDQ2PS(s.v(q), s.v(q))
+			if i == 0 {
+				VMULPS(s.v(4), s.v(q), s.v(sum))
+			} else {
+				VFMADD231PS(s.v(4+i), s.v(q), s.v(sum))
+			}
 		}
-		VMULPS(Mem{Base: x, Disp: xo}, s.v(r), s.v(r))
-		for i := 1; i < n; i++ {
-			VFMADD231PS(Mem{Base: x, Disp: xo + i*s.bytes()}, s.v(r+i), s.v(r))
-		}
-		s.scale(Mem{Base: w, Disp: wo}, r+1)
-		VFMADD231PS(s.v(r+1), s.v(r), s.v(u))
+		r.scaled(row, 0, sum, 11+4*row)
 	})
 }
 
-// dotQ4: 32 nibbles, the low ones first, with a scale and, in Q4_1, a minimum. With AVX-512 the sixteen
-// values that a nibble of this block can mean are one register, and the permutation looks them up.
+// dotQ4: 32 nibbles, the low ones first, with a scale d and, in Q4_1, a minimum m whose products with the numbers of
+// a block are one product with their sum: Σ(d·q+m)x = d·Σqx + m·Σx. With AVX-512 a permutation looks the sixteen
+// values of a nibble up; it ignores the bits above.
 func dotQ4(s isa, variant int) {
-	name, bytes, skip := "dotQ40", 18, 2
+	r := &rowLoop{s: s, blockBytes: 18 + 2*variant, more: variant}
+	if !s.wide {
+		r.more = 1 // Q4_0 as q·d with the minimum -8·d: cheaper than subtracting
+	}
+	name := "dotQ40"
 	if variant == 1 {
-		name, bytes, skip = "dotQ41", 20, 4
+		name = "dotQ41"
 	}
-	nibbles := words(fmt.Sprintf("nibbles%d%s", variant, s.name), func(i int) uint32 {
-		return math.Float32bits(float32(i - 8*(1-variant)))
-	}, 16)
-	if s.wide {
-		rowLoop(s, name, bytes, 32, func() { VMOVUPS(nibbles, Z31) }, func(w, x Register, u int) {
-			wo, xo, r := bytes*u, 128*u, 4+5*u
-			VPMOVZXBD(Mem{Base: w, Disp: wo + skip}, zs[r])
-			s.scale(Mem{Base: w, Disp: wo}, r+1)
-			if variant == 1 {
-				s.scale(Mem{Base: w, Disp: wo + 2}, r+2)
-				VFMADD231PS(Z31, zs[r+1], zs[r+2]) // d·q + m for q = 0…15
-			} else {
-				VMULPS(Z31, zs[r+1], zs[r+2]) // d·(q-8)
-			}
-			VPERMPS(zs[r+2], zs[r], zs[r+3])
-			VPSRLD(Imm(4), zs[r], zs[r])
-			VPERMPS(zs[r+2], zs[r], zs[r+4])
-			VFMADD231PS(Mem{Base: x, Disp: xo}, zs[r+3], zs[2*u])
-			VFMADD231PS(Mem{Base: x, Disp: xo + 64}, zs[r+4], zs[2*u+1])
-		})
-		return
-	}
-	fifteen := dwords("fifteen", 15)
-	eight := constant("minus8", -8)
-	rowLoop(s, name, bytes, 32, func() { VMOVDQU(fifteen, Y15); VMOVUPS(eight, Y14) }, func(w, x Register, u int) {
-		wo, xo := bytes*u, 128*u
-		VPMOVZXBD(Mem{Base: w, Disp: wo + skip}, Y4)
-		VPMOVZXBD(Mem{Base: w, Disp: wo + skip + 8}, Y5)
-		VPSRLD(Imm(4), Y4, Y6)
-		VPSRLD(Imm(4), Y5, Y7)
-		VPAND(Y15, Y4, Y4)
-		VPAND(Y15, Y5, Y5)
-		s.scale(Mem{Base: w, Disp: wo}, 8)
-		if variant == 1 {
-			s.scale(Mem{Base: w, Disp: wo + 2}, 9)
-		} else {
-			VMULPS(Y14, Y8, Y9)
+	setup := func() {
+		if s.wide {
+			VMOVUPS(words("nibbles"+name, func(i int) uint32 { return math.Float32bits(float32(i - 8*(1-variant))) }, 16), Z31)
 		}
-		for i := range 4 {
-			VCVTDQ2PS(ys[4+i], ys[4+i])
-			VFMADD213PS(Y9, Y8, ys[4+i])
-			VFMADD231PS(Mem{Base: x, Disp: xo + 32*i}, ys[4+i], ys[i])
+	}
+	r.emit(name, setup, func(row int) {
+		sum, low, high := 8+4*row, 9+4*row, 10+4*row
+		skip, n := 2+2*variant, 16/s.lanes
+		for i := range n {
+			VPMOVZXBD(r.at(row, skip+i*s.lanes), s.v(low))
+			VPSRLD(Imm(4), s.v(low), s.v(high))
+			if s.wide {
+				VPERMPS(Z31, s.v(low), s.v(low))
+				VPERMPS(Z31, s.v(high), s.v(high))
+			} else {
+				VPAND(dwords("fifteen", 15), s.v(low), s.v(low))
+				VCVTDQ2PS(s.v(low), s.v(low))
+				VCVTDQ2PS(s.v(high), s.v(high))
+			}
+			if i == 0 {
+				VMULPS(s.v(4), s.v(low), s.v(sum))
+			} else {
+				VFMADD231PS(s.v(4+i), s.v(low), s.v(sum))
+			}
+			VFMADD231PS(s.v(4+n+i), s.v(high), s.v(sum))
+		}
+		r.scaled(row, 0, sum, low)
+		switch {
+		case variant == 0 && !s.wide:
+			VMULSS(constant("minus8", -8), xs[low], xs[low]) // scaled has left d there
+			VFMADD231SS(Mem{Base: r.sums}, xs[low], xs[2+row])
+		case variant == 1:
+			MOVWQZX(r.at(row, 2), r.number)
+			VMOVSS(Mem{Base: r.half, Index: r.number, Scale: 4}, xs[low])
+			VFMADD231SS(Mem{Base: r.sums}, xs[low], xs[2+row])
 		}
 	})
+}
+
+// sums adds each 32 numbers of x.
+func sums() {
+	avx2.start("sums", "func(dst, x *float32, groups int)", "writes the sum of each 32 numbers.")
+	dst, x, n := param("dst"), param("x"), param("groups")
+	Label("sums_loop")
+	for i := range 4 {
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, ys[i])
+	}
+	avx2.sum4()
+	VMOVSS(X0, Mem{Base: dst})
+	add(128, x)
+	add(4, dst)
+	DECQ(n)
+	JNZ(LabelRef("sums_loop"))
+	VZEROUPPER()
+	RET()
 }
 
 // dequantQ80 and dequantQ4 write whole blocks as float32, rounded as the plain loops do.
