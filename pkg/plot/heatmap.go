@@ -302,7 +302,7 @@ func (h *heat) live() map[string]any {
 	option["tooltip"] = map[string]any{"trigger": "item", "confine": true}
 	option["visualMap"] = map[string]any{
 		"type": "continuous", "min": rounded(h.scale.lo), "max": rounded(h.scale.hi), "calculable": true,
-		"orient": "vertical", "right": 4, "top": "middle", "itemHeight": clamp(o.Height-140, 60, 220), "itemWidth": 13,
+		"orient": "vertical", "right": 4, "align": "left", "precision": 6, "top": "middle", "itemHeight": clamp(o.Height-140, 60, 220), "itemWidth": 13,
 		"inRange": map[string]any{"color": h.scale.light}, "text": []string{o.ZLabel, ""},
 	}
 	return option

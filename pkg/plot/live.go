@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/go-echarts/go-echarts/v2/charts"
@@ -134,7 +135,14 @@ func markGuides(option map[string]any, list []Guide) {
 	}
 	data := make([]map[string]any, len(list))
 	for i, g := range list {
-		data[i] = map[string]any{g.Axis + "Axis": g.At, "name": g.Name, "label": map[string]any{"formatter": g.Name, "position": "insideEndTop"}}
+		position := "insideEndTop"
+		if g.Axis == "x" {
+			position = "end" // above the chart, so that it can be read without turning one's head
+		}
+		data[i] = map[string]any{g.Axis + "Axis": g.At, "name": g.Name, "label": map[string]any{"formatter": g.Name, "position": position}}
+	}
+	if grid := option["grid"].(map[string]any); slices.ContainsFunc(list, func(g Guide) bool { return g.Axis == "x" }) {
+		grid["top"] = grid["top"].(int) + 14
 	}
 	first := seriesOf(option)[0]
 	first["markLine"] = map[string]any{

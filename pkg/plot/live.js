@@ -38,16 +38,28 @@
     var b = document.body;
     return b.dataset.jpThemeLight === "false" || b.classList.contains("vscode-dark") || b.classList.contains("theme-dark");
   }
-  function number(v) {
+  function short(v, digits, large) {
     if (typeof v !== "number") return v;
     var a = Math.abs(v), up = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
     if (a === 0) return "0";
     if (a >= 1e15 || a < 1e-4) return v.toExponential(2);
-    if (a >= 1e5) for (var i = 0; i < up.length; i++) if (a >= up[i][0]) return +(v / up[i][0]).toPrecision(4) + up[i][1];
-    return String(+v.toPrecision(5));
+    if (a >= large) for (var i = 0; i < up.length; i++) if (a >= up[i][0]) return +(v / up[i][0]).toPrecision(digits) + up[i][1];
+    return String(v === Math.round(v) ? v : +v.toPrecision(digits));
   }
+  function number(v) { return short(v, 5, 1e6); }
+  function tick(v) { return short(v, 4, 1e4); }
+  function label(v) { return short(v, 3, 1e5); }
   function axes(o) { return [].concat(o.xAxis || [], o.yAxis || []); }
   function text(s) { return String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;"); }
+
+  // The room between an axis and its name is that of the labels, which ECharts does not measure.
+  function gap(a, below) {
+    var pen = document.createElement("canvas").getContext("2d"), wide = 34;
+    pen.font = "11.5px sans-serif";
+    if (a.type === "category") wide = Math.max.apply(null, a.data.map(function (l) { return Math.min(160, pen.measureText(l).width); }));
+    if (!below) return wide + 16;
+    return a.axisLabel.rotate ? 22 + wide * 0.71 : 28;
+  }
 
   // The option in the page's theme, with what JSON cannot hold.
   function themed(c) {
@@ -60,10 +72,10 @@
     axes(o).forEach(function (a) {
       a.nameTextStyle = Object.assign({ color: c.ink }, a.nameTextStyle);
       a.axisLabel = Object.assign({ color: c.ink }, a.axisLabel);
-      if (!a.axisLine) a.axisLine = { lineStyle: { color: "#888888" } };
+      if (!a.axisLine) a.axisLine = { onZero: meta.kind === "bars", lineStyle: { color: "#888888" } };
       if (!a.splitLine) a.splitLine = { lineStyle: { color: c.faint } };
-      if (a.type !== "category") a.axisLabel.formatter = number;
-      if (a.name) a.nameGap = a === o.xAxis ? 28 : 40;
+      if (a.type !== "category") a.axisLabel.formatter = tick;
+      if (a.name) a.nameGap = gap(a, a === o.xAxis);
     });
     o.series.forEach(function (s, k) {
       if (s.markLine) {
@@ -72,7 +84,7 @@
       }
       if (s.label && meta.kind !== "heat") {
         s.label.color = c.ink;
-        if (meta.kind === "bars") s.label.formatter = function (p) { return number(+(+p.value).toPrecision(3)); };
+        if (meta.kind === "bars") s.label.formatter = function (p) { return label(+p.value); };
       }
       if (s.name === "roof") s.lineStyle.color = c.ink;
       (s.data || []).forEach(function (d) { if (d && d.itemStyle && d.itemStyle.color === colours.light.muted) d.itemStyle.color = c.muted; });
@@ -84,7 +96,7 @@
       var both = meta.scale.lo < 0, list = both ? c.diverging : c.ramp, s = o.series[0];
       o.visualMap.inRange.color = list;
       o.visualMap.textStyle = { color: c.ink };
-      o.visualMap.formatter = number;
+      o.visualMap.formatter = label;
       o.tooltip.formatter = function (p) {
         var v = p.value;
         return text(o.yAxis.data[v[1]]) + " → " + text(o.xAxis.data[v[0]]) + "<br><b>" + number(v[2]) + "</b>" + (s.name ? " " + text(s.name) : "");
@@ -94,7 +106,7 @@
       s.label.formatter = function (p) {
         var v = p.value[2], t = (v - meta.scale.lo) / (meta.scale.hi - meta.scale.lo);
         var deep = (both ? Math.abs(t - 0.5) > 0.27 : t > 0.45) !== dark();
-        return "{" + (deep ? "w" : "k") + "|" + (v === Math.round(v) ? v : Math.abs(v) < 0.005 ? 0 : Math.abs(v) < 10 ? v.toFixed(2) : number(+v.toPrecision(3))) + "}";
+        return "{" + (deep ? "w" : "k") + "|" + (v === Math.round(v) ? label(v) : Math.abs(v) < 0.005 ? 0 : Math.abs(v) < 10 ? v.toFixed(2) : label(v)) + "}";
       };
       s.label.rich = { w: { color: "#ffffff", fontSize: 11 }, k: { color: "#1a1a1a", fontSize: 11 } };
     }

@@ -207,19 +207,27 @@ func (g guideLine) DataRange() (xmin, xmax, ymin, ymax float64) {
 type ticks struct{}
 
 func (ticks) Ticks(lo, hi float64) []plot.Tick {
-	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
-	for _, m := range []float64{5, 2} {
-		if (hi-lo)/(step*m) >= 4 {
-			step *= m
-			break
-		}
-	}
+	step := niceStep(lo, hi)
 	var list []plot.Tick
 	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+step*1e-9; k++ {
 		v := rounded(k * step)
 		list = append(list, plot.Tick{Value: v, Label: shorter(v, 1e4)})
 	}
 	return list
+}
+
+// niceStep is the largest 1, 2 or 5 times a power of ten that fits at least four times.
+func niceStep(lo, hi float64) float64 {
+	if !(hi > lo) {
+		return 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
+	for _, m := range []float64{5, 2} {
+		if (hi-lo)/(step*m) >= 4 {
+			return step * m
+		}
+	}
+	return step
 }
 
 // decades labels a logarithmic axis at powers of ten, or at 1, 2 and 5 of each where there are few.

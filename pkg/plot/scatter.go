@@ -181,7 +181,8 @@ func around(v []float64, log bool) (lo, hi float64) {
 	if pad == 0 {
 		pad = 1
 	}
-	return rounded(lo - pad), rounded(hi + pad)
+	step := niceStep(lo, hi) / 2
+	return rounded(math.Floor((lo-pad)/step) * step), rounded(math.Ceil((hi+pad)/step) * step)
 }
 
 var shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.CrossGlyph{}}
@@ -273,7 +274,7 @@ func (s *scatter) live() map[string]any {
 			if s.group(i) != g {
 				continue
 			}
-			d := opts.ScatterData{Value: []float64{rounded(s.x[i]), rounded(s.y[i])}, Symbol: symbols[g%len(symbols)], SymbolSize: 9}
+			d := opts.ScatterData{Value: []float64{rounded(s.x[i]), rounded(s.y[i])}, SymbolSize: 9}
 			if i < len(s.labels) {
 				d.Name = s.labels[i]
 			}
@@ -282,7 +283,8 @@ func (s *scatter) live() map[string]any {
 		chart.AddSeries(o.name(g), data)
 	}
 	option := base(&chart.BaseConfiguration, o, s.groups)
-	for _, series := range seriesOf(option) {
+	for g, series := range seriesOf(option) {
+		series["symbol"] = symbols[g%len(symbols)]
 		if len(s.labels) > 0 {
 			series["label"] = map[string]any{"show": true, "position": "right", "formatter": "{b}", "fontSize": 11.5}
 			series["labelLayout"] = map[string]any{"hideOverlap": true}
