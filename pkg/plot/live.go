@@ -11,15 +11,16 @@ import (
 	"github.com/go-echarts/go-echarts/v2/opts"
 )
 
-// live.js finds the picture that the output before it shows and puts the live chart in its place.
-//
-//go:embed live.js
-var liveJS string
-
-// tokens.js does the same for a strip of tokens.
-//
-//go:embed tokens.js
-var tokensJS string
+// The script after a picture finds it and puts the live chart (live.js) or strip (tokens.js) in its
+// place; common.js is in front of both.
+var (
+	//go:embed common.js
+	commonJS string
+	//go:embed live.js
+	liveJS string
+	//go:embed tokens.js
+	tokensJS string
+)
 
 // host is where go-echarts keeps ECharts, for pages that have no copy of it beside Jupyter's files.
 const host = "https://go-echarts.github.io/go-echarts-assets/assets/"
@@ -60,7 +61,7 @@ func script(source string, values map[string]any) (string, error) {
 		// "</script" and "<!--" must not occur in a script element; in JSON, < stands only inside strings.
 		pairs = append(pairs, "__"+name+"__", strings.ReplaceAll(string(data), "<", `\u003c`))
 	}
-	return strings.NewReplacer(pairs...).Replace(compact(source)), nil
+	return strings.NewReplacer(pairs...).Replace("(function () {\n" + compact(commonJS+source) + "})()"), nil
 }
 
 // compact drops a script's comments and indentation, which every chart would carry along.

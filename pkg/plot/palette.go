@@ -53,8 +53,8 @@ func blend(list []string, t float64) color.NRGBA {
 
 // onTop is black or white, whichever reads better on a colour.
 func onTop(c color.NRGBA) color.NRGBA {
-	if luminance(c) > 0.36 {
-		return hex("#1a1a1a")
+	if luminance(c) > 0.179 { // where both have the same contrast, 4.6 to 1
+		return hex("#000000")
 	}
 	return hex("#ffffff")
 }
