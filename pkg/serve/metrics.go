@@ -13,13 +13,18 @@ type Record struct {
 	Arrival, Scheduled, First, Finish time.Duration // it came, took part in a step, had its first token, was done
 
 	Prompt, Cached, New int // tokens: of the prompt, those of them that came from the prefix cache, new ones
+	Proposed, Accepted  int // tokens that a draft proposed, and how many of them were right
 	Preemptions         int
 	Cancelled           bool
+	Away                []Span // from each preemption until it ran again
 
 	Times [][]time.Duration // of each continuation, when its tokens came
 
 	scheduled bool
 }
+
+// Span is a stretch of time.
+type Span struct{ From, To time.Duration }
 
 func (r *Record) last(sample int, now time.Duration) {
 	for len(r.Times) <= sample {

@@ -215,11 +215,14 @@ func (s *Scheduler) start(q *sequence) (bool, error) {
 	if !rec.scheduled {
 		rec.scheduled, rec.Scheduled = true, s.step.Start
 	}
+	if n := len(rec.Away); q.out && n > 0 {
+		rec.Away[n-1].To = s.step.Start
+	}
 	rec.Cached += q.cached
 	s.step.Cached += q.cached
 	s.step.Admitted++
 	q.cached, q.out, q.running = 0, false, true
-	s.waiting = slices.DeleteFunc(s.waiting, func(x *sequence) bool { return x == q })
+	s.waiting = without(s.waiting, q)
 	s.running = append(s.running, q)
 	return true, nil
 }
@@ -295,9 +298,11 @@ func (s *Scheduler) preempt(q *sequence) error {
 		s.run.moved(swapped)
 	}
 	s.step.Preempted++
-	q.job.Record.Preemptions++
+	rec := &q.job.Record
+	rec.Preemptions++
+	rec.Away = append(rec.Away, Span{From: s.step.Start, To: s.step.Start})
 	q.running, q.out = false, true
-	s.running = slices.DeleteFunc(s.running, func(x *sequence) bool { return x == q })
+	s.running = without(s.running, q)
 	s.wait(q)
 	return nil
 }

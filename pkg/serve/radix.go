@@ -56,8 +56,8 @@ func newRadix(p *kvcache.Pool) *radix {
 
 func (n *node) end() int { return n.start + len(n.ids) }
 
-// common is how many tokens two lists have in common at their front.
-func common(a, b []int) int {
+// Common is how many tokens two lists have in common at their front: where a radix tree splits.
+func Common(a, b []int) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -74,7 +74,7 @@ func (r *radix) walk(ids []int, visit func(*node, int)) (last *node, n int) {
 			return at, len(at.ids)
 		}
 		next.used = r.clock
-		n := common(next.ids, ids[next.start:])
+		n := Common(next.ids, ids[next.start:])
 		if visit != nil {
 			visit(next, n)
 		}

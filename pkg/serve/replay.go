@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -51,7 +50,6 @@ func Replay(ctx context.Context, r Runner, opts Options, trace []*Request) (*Run
 		return clock
 	}
 	next := slices.Clone(trace)
-	byArrival := func(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) }
 	slices.SortStableFunc(next, byArrival)
 	var follow []*Request
 	submit := func(q *Request) error {
@@ -91,7 +89,7 @@ func Replay(ctx context.Context, r Runner, opts Options, trace []*Request) (*Run
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range follow {
+		for _, f := range follow { // after those that come at the same time
 			at, _ := slices.BinarySearchFunc(next, f, byArrival)
 			next = slices.Insert(next, at, f)
 		}

@@ -13,7 +13,7 @@ import (
 // Runner does the work of a step: [Model] by a forward pass, [Cost] by a formula that says how long it would take.
 type Runner interface {
 	newPool(kvcache.Options) (*kvcache.Pool, error)
-	newGenerator(r *Request, index int, d *generate.Draft, p *kvcache.Pool) (generator, error)
+	newGenerator(prompt []int, o generate.Options, p *kvcache.Pool) (generator, error)
 	// forward runs a batch and leaves the logits of the wanted rows in b.Logits (nil: there are none).
 	forward(ctx context.Context, b *model.Batch) error
 	// moved tells that blocks were swapped out or in.
@@ -37,12 +37,9 @@ type modelRunner struct {
 
 func (r *modelRunner) newPool(o kvcache.Options) (*kvcache.Pool, error) { return r.m.NewPool(o) }
 
-func (r *modelRunner) newGenerator(q *Request, index int, d *generate.Draft, p *kvcache.Pool) (generator, error) {
-	o := q.Options
-	o.Sampling.Stream += uint64(index)
+func (r *modelRunner) newGenerator(prompt []int, o generate.Options, p *kvcache.Pool) (generator, error) {
 	o.Cache = generate.CacheOptions{Pool: p} // its own cache stays empty: the scheduler has the real one
-	o.Draft = d
-	return generate.NewSequence(r.m, q.Prompt, o)
+	return generate.NewSequence(r.m, prompt, o)
 }
 
 func (r *modelRunner) forward(ctx context.Context, b *model.Batch) error { return r.m.Forward(ctx, b) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -53,7 +52,7 @@ type asked struct {
 }
 
 // requests makes n different requests with common prefixes: greedy and sampled, with several samples, with stop tokens.
-func requests(t testing.TB, m *model.Model, n int, seed uint64) []*asked {
+func requests(t testing.TB, m *model.Model, tok *tokenize.Tokenizer, n int, seed uint64) []*asked {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7))
 	v := m.Config.VocabSize
@@ -86,6 +85,22 @@ func requests(t testing.TB, m *model.Model, n int, seed uint64) []*asked {
 		if rng.IntN(4) == 0 {
 			q.Options.LogProbs = 2
 		}
+		if tok != nil {
+			q.Options.Tokenizer = tok
+			switch rng.IntN(3) {
+			case 0:
+				q.Options.Stop = []string{"e", " t"}[:1+rng.IntN(2)]
+			case 1:
+				q.Options.EOS = []int{0}
+				q.Options.Constraint = must([]func() (*generate.Constraint, error){
+					func() (*generate.Constraint, error) { return generate.Regex(`( [a-z]+)+\.`) },
+					func() (*generate.Constraint, error) {
+						return generate.JSONSchema([]byte(`{"type":"array","items":{"type":"boolean"}}`))
+					},
+				}[rng.IntN(2)]())
+				q.Options.MaxNewTokens += 8
+			}
+		}
 		a := &asked{Request: q}
 		for i := range max(1, q.Samples) {
 			o := q.Options
@@ -102,7 +117,7 @@ func requests(t testing.TB, m *model.Model, n int, seed uint64) []*asked {
 }
 
 // policies draws scheduler options.
-func policies(rng *rand.Rand, prefix bool) Options {
+func policies(rng *rand.Rand, m *model.Model, prefix bool) Options {
 	o := Options{
 		Policy:      []Policy{Mixed, Mixed, Mixed, PrefillFirst, Static}[rng.IntN(5)],
 		MaxBatch:    3 + rng.IntN(6),
@@ -123,19 +138,26 @@ func policies(rng *rand.Rand, prefix bool) Options {
 			o.SwapBlocks = 30 / o.BlockSize
 		}
 	}
+	if rng.IntN(3) == 0 {
+		o.Draft = &generate.Draft{Tokens: 1 + rng.IntN(4), Lookup: 1 + rng.IntN(2)}
+		if rng.IntN(3) == 0 {
+			o.Draft.Model = m
+		}
+	}
 	if o.Prefix == NoPrefix && rng.IntN(4) == 0 {
 		o.Memory, o.Blocks = Contiguous, 300/o.BlockSize
 	}
 	return o
 }
 
-type tally struct{ preempted, swapped, cached, cancelled, forked, accepted int }
+type tally struct{ preempted, swapped, cached, cancelled, forked, proposed, accepted int }
 
 // schedule runs one random schedule and checks everything about it.
 func schedule(m *model.Model, all []*asked, o Options, rng *rand.Rand, sum *tally) error {
 	ctx := context.Background()
 	o.Observe = func(st Step) {
-		sum.preempted, sum.swapped, sum.cached, sum.accepted = sum.preempted+st.Preempted, sum.swapped+st.Swapped, sum.cached+st.Cached, sum.accepted+st.Accepted
+		sum.preempted, sum.swapped, sum.cached = sum.preempted+st.Preempted, sum.swapped+st.Swapped, sum.cached+st.Cached
+		sum.proposed, sum.accepted = sum.proposed+st.Proposed, sum.accepted+st.Accepted
 	}
 	s, err := New(Model(m), o)
 	if err != nil {
@@ -270,11 +292,15 @@ func TestEveryScheduleGivesTheSameTokens(t *testing.T) {
 		{"golden/models/deepseek-v3", 40, true},
 		{"golden/models/gpt2", 40, true},
 		{"golden/models/llama-dynamic", 40, false},
-		{"storyland", 30, true},
+		{"storyland", 100, true},
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			m := open(t, c.model)
-			all := requests(t, m, 24, 1)
+			var tok *tokenize.Tokenizer
+			if c.model == "storyland" {
+				_, tok = storyland(t)
+			}
+			all := requests(t, m, tok, 24, 1)
 			n := c.n
 			if testing.Short() {
 				n /= 10
@@ -282,17 +308,15 @@ func TestEveryScheduleGivesTheSameTokens(t *testing.T) {
 			var sum tally
 			for seed := range uint64(n) {
 				rng := rand.New(rand.NewPCG(seed, 99))
-				o := policies(rng, c.prefix)
+				o := policies(rng, m, c.prefix)
 				if err := schedule(m, all, o, rng, &sum); err != nil {
 					t.Fatalf("seed %d, %+v: %v", seed, o, err)
 				}
 			}
 			t.Logf("%d schedules: %+v", n, sum)
-			if sum.preempted == 0 || sum.cancelled == 0 || sum.forked == 0 || sum.swapped == 0 || c.prefix && sum.cached == 0 {
+			if sum.preempted == 0 || sum.cancelled == 0 || sum.forked == 0 || sum.swapped == 0 || sum.proposed == 0 || c.prefix && sum.cached == 0 {
 				t.Errorf("the schedules had nothing of something: %+v", sum)
 			}
 		})
 	}
 }
-
-var _ = os.Getenv

@@ -90,17 +90,18 @@ func (s *Scheduler) Submit(r *Request, onToken func(generate.Token), onDone func
 	}
 	for i := range n {
 		q := &sequence{job: job, index: i, limit: limit}
-		opts := r.Options.Stream
-		r.Options.Stream = func(t generate.Token) error {
+		own := r.Options
+		own.Sampling.Stream += uint64(i)
+		own.Draft = s.opts.Draft
+		own.Stream = func(t generate.Token) error {
 			t.Sample = i
 			q.fresh = append(q.fresh, t)
-			if opts != nil {
-				return opts(t)
+			if r.Options.Stream != nil {
+				return r.Options.Stream(t)
 			}
 			return nil
 		}
-		g, err := s.run.newGenerator(r, i, s.opts.Draft, s.memory.pool)
-		r.Options.Stream = opts
+		g, err := s.run.newGenerator(r.Prompt, own, s.memory.pool)
 		if err != nil {
 			return nil, err
 		}
@@ -155,9 +156,21 @@ func (s *Scheduler) forget(q *sequence) {
 	s.memory.release(q)
 	q.Free()
 	q.running, q.fresh = false, nil
-	same := func(x *sequence) bool { return x == q }
-	s.waiting = slices.DeleteFunc(s.waiting, same)
-	s.running = slices.DeleteFunc(s.running, same)
+	s.waiting = without(s.waiting, q)
+	s.running = without(s.running, q)
+}
+
+// without takes a sequence out of a list; cheaply where it is the first of a long queue.
+func without(list []*sequence, q *sequence) []*sequence {
+	switch i := slices.Index(list, q); i {
+	case -1:
+		return list
+	case 0:
+		list[0] = nil
+		return list[1:]
+	default:
+		return slices.Delete(list, i, i+1)
+	}
 }
 
 // wait puts a sequence in the queue.
@@ -198,7 +211,7 @@ func (s *Scheduler) Step(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("serve: nothing can run: %d sequences wait, %d have room", len(s.waiting), len(s.running))
 	}
 	s.fill()
-	s.step.Running = len(s.running)
+	s.step.Running, s.step.Counts = len(s.running), countsOf(&s.batch)
 	err := s.run.forward(ctx, &s.batch)
 	switch {
 	case err == nil:
@@ -275,12 +288,14 @@ func (s *Scheduler) choose() error {
 		if it.last && !q.Done() {
 			// The proposals are taken as long as each is the token that the sequence itself chooses at that place. So the tokens
 			// are those it would have had without a draft, random draws included.
+			q.job.Record.Proposed += len(it.draft)
 			err := q.Push(logits(0))
 			for i := 0; err == nil && i < len(it.draft) && !q.Done(); i++ {
 				if ids := q.IDs(); ids[len(ids)-1] != it.draft[i] {
 					break
 				}
 				s.step.Accepted++
+				q.job.Record.Accepted++
 				err = q.Push(logits(i + 1))
 			}
 			if c := q.memory.cache; err == nil && len(it.draft) > 0 && c.Len() >= len(q.IDs()) {
@@ -359,7 +374,7 @@ func (s *Scheduler) settle(q *sequence, now time.Duration) error {
 	q.running = false
 	s.step.Finished++
 	if s.opts.Policy != Static { // a static batch keeps its place
-		s.running = slices.DeleteFunc(s.running, func(x *sequence) bool { return x == q })
+		s.running = without(s.running, q)
 	}
 	if job.left--; job.left == 0 {
 		job.finish(now, nil)
