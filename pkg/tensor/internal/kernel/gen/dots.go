@@ -10,7 +10,7 @@ import (
 
 // ahead is how far the matrix–vector kernels prefetch, in bytes: weights stream through once, and the
 // hardware's own prefetcher stops at each page.
-const ahead = 4096
+const ahead = 16384
 
 // dots computes inner products of t vectors x with rows of w: y[i·ldy + r] = x[i]·w[r]. Four rows at a
 // time share every load of x, t vectors share every load of w.
@@ -68,6 +68,8 @@ func (d dotTile) tile(rows int) {
 	}
 	free := n
 	wp, xp := newRows(d.w, d.ldw, rows), newRows(d.x, d.ldx, t)
+	next := GP64() // memory is fetched ahead in the order in which it lies, though several rows are read at a time
+	LEAQ(Mem{Base: d.w, Disp: ahead}, next)
 	left := param("k")
 	SUBQ(U32(s.lanes*unroll), left)
 	JLT(LabelRef(l("rest")))
@@ -93,12 +95,11 @@ func (d dotTile) tile(rows int) {
 		}
 	}
 	Label(l("loop"))
+	for i := 0; i < rows*unroll*s.bytes(); i += 64 {
+		PREFETCHT0(Mem{Base: next, Disp: i})
+	}
+	add(rows*unroll*s.bytes(), next)
 	for u := range unroll {
-		for r := range rows {
-			if u*s.bytes()%64 == 0 {
-				PREFETCHT0(wp.at(r, u*s.bytes()+ahead))
-			}
-		}
 		step(u)
 	}
 	advance := func(bytes int) { wp.advance(bytes); xp.advance(bytes) }

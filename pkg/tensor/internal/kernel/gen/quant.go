@@ -46,6 +46,8 @@ func (r *rowLoop) emit(name string, setup func(), body func(row int)) {
 		setup()
 	}
 	IMUL3Q(Imm(uint64(r.blockBytes)), r.stride, r.stride)
+	next := GP64() // memory is fetched ahead in the order in which it lies, though two rows are read at a time
+	LEAQ(Mem{Base: r.w, Disp: ahead}, next)
 	tile := func(n int) {
 		for i := range 4 {
 			s.zero(s.v(i))
@@ -57,9 +59,10 @@ func (r *rowLoop) emit(name string, setup func(), body func(row int)) {
 		}
 		loop := l("loop" + string(rune('0'+n)))
 		Label(loop)
-		for i := range n {
-			PREFETCHT0(r.at(i, ahead))
+		for i := 0; i < n*r.blockBytes; i += 64 {
+			PREFETCHT0(Mem{Base: next, Disp: i})
 		}
+		add(n*r.blockBytes, next)
 		for i := range 32 / s.lanes {
 			VMOVUPS(Mem{Base: r.x, Disp: i * s.bytes()}, s.v(4+i))
 		}
