@@ -114,7 +114,7 @@ func open(t testing.TB, dir string) *model.Model {
 	if m := opened[dir]; m != nil {
 		return m
 	}
-	m, err := model.Open(dir)
+	m, err := model.OpenWith(dir, model.Options{Backend: backend(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
