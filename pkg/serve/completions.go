@@ -377,7 +377,7 @@ func (a *answer) probabilities(i int, tokens []token) any {
 	if a.chat {
 		out := chatLogProbs{Content: []tokenLogProb{}}
 		for _, t := range tokens {
-			p := one(t.piece, t.LogProb)
+			p := tokenLogProb{alternative: one(t.piece, t.LogProb), Top: []alternative{}}
 			for j, alt := range alternatives(t) {
 				p.Top = append(p.Top, one(t.top[j], alt.LogProb))
 			}
@@ -402,8 +402,8 @@ func (a *answer) probabilities(i int, tokens []token) any {
 
 func alternatives(t token) []sample.LogProb { return t.Top[:len(t.top)] }
 
-func one(piece string, p float64) tokenLogProb {
-	out := tokenLogProb{Token: strings.ToValidUTF8(piece, "\uFFFD"), LogProb: p}
+func one(piece string, p float64) alternative {
+	out := alternative{Token: strings.ToValidUTF8(piece, "\uFFFD"), LogProb: p}
 	for _, b := range []byte(piece) {
 		out.Bytes = append(out.Bytes, int(b))
 	}

@@ -252,8 +252,13 @@ type chatLogProbs struct {
 }
 
 type tokenLogProb struct {
-	Token   string         `json:"token"`
-	LogProb float64        `json:"logprob"`
-	Bytes   []int          `json:"bytes"`
-	Top     []tokenLogProb `json:"top_logprobs,omitempty"`
+	alternative
+	Top []alternative `json:"top_logprobs"`
+}
+
+// alternative is a token that was possible at a place.
+type alternative struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
 }
