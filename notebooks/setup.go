@@ -141,7 +141,7 @@ func (p places) parts(ctx context.Context) ([]part, error) {
 		optional: "a package does not compile; a cell that uses it will say why",
 		stamp:    p.stamp("packages", append([]string{p.goversion}, pins...)),
 		work: func(ctx context.Context, say func(string)) error {
-			return runTool(ctx, p.root, os.Environ(), say, "go", "build", "./pkg/...")
+			return runTool(ctx, p.root, os.Environ(), fetched(say), "go", "build", "./pkg/...")
 		},
 	}
 	spec, err := kernelSpec(p)
@@ -206,8 +206,19 @@ func buildTools(ctx context.Context, p places, say func(string)) error {
 	if err := os.MkdirAll(p.bin, 0o755); err != nil {
 		return err
 	}
-	return runTool(ctx, p.root, os.Environ(), say, "go", "build", "-ldflags=-s -w", "-o", p.bin+string(filepath.Separator),
+	return runTool(ctx, p.root, os.Environ(), fetched(say), "go", "build", "-ldflags=-s -w", "-o", p.bin+string(filepath.Separator),
 		"github.com/janpfeifer/gonb", "golang.org/x/tools/cmd/goimports")
+}
+
+// fetched shows the modules that go brings before it compiles, which takes longer and prints nothing.
+func fetched(say func(string)) func(string) {
+	return func(line string) {
+		if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
+			say("compiling; brought " + module)
+			return
+		}
+		say(line)
+	}
 }
 
 // toolPins are the lines of go.mod that say which kernel is built.
