@@ -33,9 +33,9 @@ type bpe struct {
 	ignoreMerges bool // a piece that is a token is that token, whatever the merges say
 	cache        *pieceCache
 
-	raw     bool          // the vocabulary holds the bytes themselves, not their alphabet
-	pieces  *spPieces     // SentencePiece's own rules; nil for all others
-	midword map[rune]bool // characters that some token has in front of a "▁"; nil: don't cut there
+	raw    bool      // the vocabulary holds the bytes themselves, not their alphabet
+	pieces *spPieces // SentencePiece's own rules; nil for all others
+	joined *bigrams  // pairs of characters inside tokens; nil: don't cut pieces into words
 }
 
 // token is one token of a piece: its id and the bytes of the piece it covers.
@@ -71,35 +71,12 @@ func newBPE(v *vocab, pairs []string, prefix, suffix string) (*bpe, error) {
 		m.merges.put(l, r, int32(i/2), to)
 	}
 	m.cache = newPieceCache()
-	if prefix == "" && suffix == "" && v.id("▁") >= 0 {
-		m.midword = beforeMark(v)
-	}
 	return m, nil
 }
 
 // newRankedBPE builds a model from the rank of every token.
 func newRankedBPE(v *vocab, ranks []int32) *bpe {
 	return &bpe{vocab: v, ranks: ranks, unk: -1, cache: newPieceCache()}
-}
-
-// beforeMark collects the characters that tokens have in front of a "▁". Where
-// a text has another one there, no merge can cross, and the text can be cut:
-// mostly before every word, which makes SentencePiece's habit of merging
-// whole sentences as fast as words.
-func beforeMark(v *vocab) map[rune]bool {
-	set := map[rune]bool{}
-	for _, token := range v.tokens {
-		for i := 1; i < len(token); {
-			k := strings.Index(token[i:], "▁")
-			if k < 0 {
-				break
-			}
-			r, _ := utf8.DecodeLastRuneInString(token[:i+k])
-			set[r] = true
-			i += k + len("▁")
-		}
-	}
-	return set
 }
 
 // useBytes makes the model read raw bytes: it looks tokens up in the byte-level
@@ -125,21 +102,15 @@ func (m *bpe) useFallback() {
 }
 
 func (m *bpe) encode(dst []token, piece string) ([]token, error) {
-	if m.midword == nil {
+	if m.joined == nil {
 		return m.encodeWord(dst, piece, 0), nil
 	}
 	start := 0
-	for i := 1; i < len(piece); {
-		k := strings.Index(piece[i:], "▁")
-		if k < 0 {
-			break
-		}
-		i += k
-		if r, _ := utf8.DecodeLastRuneInString(piece[:i]); !m.midword[r] {
+	for i := 1; i < len(piece); i++ {
+		if piece[i] >= firstCut && m.joined.cut(piece, i) {
 			dst = m.encodeWord(dst, piece[start:i], start)
 			start = i
 		}
-		i += len("▁")
 	}
 	return m.encodeWord(dst, piece[start:], start), nil
 }
@@ -262,6 +233,26 @@ func (m *bpe) appendUnk(dst []token, start, end int) []token {
 		return dst
 	}
 	return append(dst, token{m.unk, int32(start), int32(end)})
+}
+
+// allBytes reports whether every unknown character can be written in bytes.
+func (m *bpe) allBytes() bool {
+	for _, id := range m.byteIDs {
+		if id < 0 {
+			return false
+		}
+	}
+	return m.fallback
+}
+
+// joinsNoBytes reports whether the merges leave <0xNN> tokens alone.
+func (m *bpe) joinsNoBytes(pairs []string) bool {
+	for _, token := range pairs {
+		if _, ok := fallbackByte(token); ok {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *bpe) hasBytes(c string) bool {

@@ -63,9 +63,9 @@ func appendCharBytes(dst []byte, token string) ([]byte, bool) {
 // stands for the whole input character that its byte came from.
 func byteLevelText(t text) text {
 	at := t.aligned()
-	w := newRewriter(2 * len(t.s))
+	w := newRewriter(t, 2*len(t.s))
 	for i := 0; i < len(t.s); i++ {
-		w.put(byteChars[t.s[i]], at[i])
+		w.put(byteChars[t.s[i]], spanAt(at, i))
 	}
 	return w.text(t)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode"
 )
 
@@ -234,6 +235,7 @@ func (f *hfFile) build() (*Tokenizer, error) {
 	if t.pretokenizer, err = buildPretokenizer(f.pretokenizer); err != nil {
 		return nil, fmt.Errorf("pre_tokenizer: %w", err)
 	}
+	t.origins = asksOrigin(t.pretokenizer)
 	if t.decoder, err = buildDecoder(f.decoder); err != nil {
 		return nil, fmt.Errorf("decoder: %w", err)
 	}
@@ -285,8 +287,12 @@ func (m *hfModel) build(t *Tokenizer) (model, error) {
 		if m.byteFallback {
 			b.useFallback()
 		}
+		if b.joinsNoBytes(m.merges) && m.prefix == "" && m.suffix == "" && !m.ignoreMerges {
+			b.joined = newBigrams(m.vocab, !b.allBytes())
+		}
 		if !m.byteFallback && m.prefix == "" && m.suffix == "" && readBytes(t) {
 			b.useBytes()
+			b.joined = nil
 		}
 		return b, nil
 	}
@@ -711,4 +717,16 @@ func buildPost(raw json.RawMessage, t *Tokenizer) ([]postProcessor, error) {
 		return []postProcessor{p}, nil
 	}
 	return nil, fmt.Errorf("unknown type %q", kind)
+}
+
+// asksOrigin reports whether a pre-tokenizer treats the start of the input
+// differently.
+func asksOrigin(p pretokenizer) bool {
+	switch p := p.(type) {
+	case metaspace:
+		return p.scheme == "first"
+	case pretokenizers:
+		return slices.ContainsFunc(p, asksOrigin)
+	}
+	return false
 }

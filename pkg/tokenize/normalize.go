@@ -89,8 +89,8 @@ func (n strip) normalize(t text) text {
 	}
 	kept := t.slice(i, j)
 	kept.start = t.start
-	if kept.at == nil {
-		kept.at = t.aligned()[i:j]
+	if at := t.aligned(); at != nil {
+		kept.at = at[i:j]
 	}
 	return kept
 }
@@ -106,8 +106,8 @@ func (t text) prepend(p string) text {
 		return t
 	}
 	at := t.aligned()
-	w := newRewriter(len(p) + len(t.s))
-	w.puts(p, at[0])
+	w := newRewriter(t, len(p)+len(t.s))
+	w.puts(p, spanAt(at, 0))
 	w.keep(t, at, 0, len(t.s))
 	return w.text(t)
 }
@@ -124,12 +124,12 @@ func (n replace) normalize(t text) text {
 	last := 0
 	n.pattern.each(t.s, func(i, j int) {
 		if w == nil {
-			w, at = newRewriter(len(t.s)), t.aligned()
+			w, at = newRewriter(t, len(t.s)+len(t.s)/2), t.aligned()
 		}
 		w.keep(t, at, last, i)
 		from := span{int32(t.start), int32(t.start)}
 		if j > 0 {
-			from = at[j-1]
+			from = spanAt(at, j-1)
 		}
 		w.puts(n.with, from)
 		last = j

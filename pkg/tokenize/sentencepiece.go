@@ -332,7 +332,7 @@ func (m *spModel) bpe(t *Tokenizer, p *spPieces) error {
 	p.bytes, err = m.byteIDs(t.vocab)
 	b.pieces = p
 	if m.escape && !m.spaceAtEnd {
-		b.midword = beforeMark(t.vocab)
+		b.joined = newBigrams(t.vocab, p.bytes == nil)
 	}
 	t.model = b
 	return err
@@ -410,10 +410,10 @@ func (n spNormalizer) prefix(s string) (string, int) {
 func (n spNormalizer) normalize(t text) text {
 	at := t.aligned()
 	pos := func(i int) int32 { // where byte i of t.s is in the input
-		if i < len(at) {
+		switch {
+		case i < len(at):
 			return at[i].start
-		}
-		if len(at) == 0 {
+		case len(at) == 0:
 			return int32(t.start)
 		}
 		return at[len(at)-1].end
@@ -429,13 +429,13 @@ func (n spNormalizer) normalize(t text) text {
 		}
 	}
 	if i == len(t.s) {
-		return text{start: t.start, at: []span{}}
+		return text{start: t.start, at: []span{}, loose: t.loose}
 	}
 	var out []byte
 	var from []int32 // for each byte of out, where in the input its source starts
 	put := func(s string) {
-		for k := 0; k < len(s); k++ {
-			out = append(out, s[k])
+		out = append(out, s...)
+		for k := 0; !t.loose && k < len(s); k++ {
 			from = append(from, pos(i))
 		}
 	}
@@ -449,12 +449,14 @@ func (n spNormalizer) normalize(t text) text {
 			p = strings.TrimLeft(p, " ")
 		}
 		if p != "" {
-			for k := 0; k < len(p); k++ {
-				if p[k] == ' ' {
+			for rest := p; rest != ""; {
+				word, _, spaced := strings.Cut(rest, " ")
+				put(word)
+				if spaced {
 					put(n.mark)
-				} else {
-					put(p[k : k+1])
+					word = rest[:len(word)+1]
 				}
+				rest = rest[len(word):]
 			}
 			space = strings.HasSuffix(p, " ")
 		}
@@ -467,15 +469,20 @@ func (n spNormalizer) normalize(t text) text {
 	if n.trim {
 		for bytes.HasSuffix(out, []byte(n.mark)) {
 			out = out[:len(out)-len(n.mark)]
-			end = from[len(out)]
-			from = from[:len(out)]
+			if !t.loose {
+				end = from[len(out)]
+				from = from[:len(out)]
+			}
 		}
 	}
 	if n.dummyPrefix && n.atEnd {
+		out = append(out, n.mark...)
 		for k := 0; k < len(n.mark); k++ {
-			out = append(out, n.mark[k])
 			from = append(from, end)
 		}
+	}
+	if t.loose {
+		return text{s: string(out), start: t.start, loose: true}
 	}
 	spans := make([]span, len(out))
 	for k := range spans {

@@ -16,12 +16,13 @@ type text struct {
 	s     string
 	start int    // at == nil: byte i of s is byte start+i of the input
 	at    []span // else: byte i of s stands for input[at[i].start:at[i].end]
+	loose bool   // nobody will ask where the bytes came from: at stays nil
 }
 
 // slice returns t.s[i:j] with its origin.
 func (t text) slice(i, j int) text {
 	if t.at == nil {
-		return text{s: t.s[i:j], start: t.start + i}
+		return text{s: t.s[i:j], start: t.start + i, loose: t.loose}
 	}
 	from := t.start
 	if i < j {
@@ -63,9 +64,11 @@ func inRune(s string, i int) bool {
 	return false
 }
 
-// aligned returns t's spans, one a byte, computing them for a plain slice.
+// aligned returns t's spans, one a byte, computing them for a plain slice. For a
+// loose text it returns nil, which the helpers below take for spans that don't
+// matter.
 func (t text) aligned() []span {
-	if t.at != nil {
+	if t.at != nil || t.loose {
 		return t.at
 	}
 	at := make([]span, len(t.s))
@@ -86,15 +89,28 @@ type rewriter struct {
 	at  []span
 }
 
-func newRewriter(size int) *rewriter {
-	return &rewriter{out: make([]byte, 0, size), at: make([]span, 0, size)}
+// newRewriter returns a rewriter for t whose result will have about size bytes.
+func newRewriter(t text, size int) *rewriter {
+	w := &rewriter{out: make([]byte, 0, size)}
+	if !t.loose {
+		w.at = make([]span, 0, size)
+	}
+	return w
+}
+
+// spanAt returns at[i], or the empty span of a loose text.
+func spanAt(at []span, i int) span {
+	if at == nil {
+		return span{}
+	}
+	return at[i]
 }
 
 // put appends r, which stands for the input bytes from.
 func (w *rewriter) put(r rune, from span) {
 	n := len(w.out)
 	w.out = utf8.AppendRune(w.out, r)
-	for ; n < len(w.out); n++ {
+	for ; w.at != nil && n < len(w.out); n++ {
 		w.at = append(w.at, from)
 	}
 }
@@ -102,7 +118,7 @@ func (w *rewriter) put(r rune, from span) {
 // puts appends every character of s, all standing for the same input bytes.
 func (w *rewriter) puts(s string, from span) {
 	w.out = append(w.out, s...)
-	for range len(s) {
+	for k := 0; w.at != nil && k < len(s); k++ {
 		w.at = append(w.at, from)
 	}
 }
@@ -110,14 +126,13 @@ func (w *rewriter) puts(s string, from span) {
 // keep appends t.s[i:j] unchanged.
 func (w *rewriter) keep(t text, at []span, i, j int) {
 	w.out = append(w.out, t.s[i:j]...)
-	w.at = append(w.at, at[i:j]...)
+	if w.at != nil {
+		w.at = append(w.at, at[i:j]...)
+	}
 }
 
 func (w *rewriter) text(old text) text {
-	if w.at == nil {
-		w.at = []span{}
-	}
-	return text{s: string(w.out), start: old.start, at: w.at}
+	return text{s: string(w.out), start: old.start, at: w.at, loose: old.loose}
 }
 
 // change is one character of a rewritten text, and how many characters more
@@ -133,7 +148,7 @@ type change struct {
 // replaces. skip characters are dropped first.
 func (t text) apply(changes []change, skip int) text {
 	at := t.aligned()
-	w := newRewriter(len(t.s))
+	w := newRewriter(t, len(t.s))
 	i := 0
 	drop := func(n int) {
 		for ; n > 0 && i < len(t.s); n-- {
@@ -146,9 +161,9 @@ func (t text) apply(changes []change, skip int) text {
 		from := span{int32(t.start), int32(t.start)}
 		switch {
 		case c.more > 0 && i > 0:
-			from = at[i-1]
-		case c.more <= 0 && i < len(at):
-			from = at[i]
+			from = spanAt(at, i-1)
+		case c.more <= 0 && i < len(t.s):
+			from = spanAt(at, i)
 		}
 		w.put(c.r, from)
 		if c.more <= 0 {
@@ -171,10 +186,10 @@ func (t text) filter(keep func(rune) bool) text {
 // what replaces it. A text that comes out the same is returned as it was.
 func (t text) rewrite(f func(w *rewriter, r rune, from span)) text {
 	at := t.aligned()
-	w := newRewriter(len(t.s))
+	w := newRewriter(t, len(t.s))
 	for i := 0; i < len(t.s); {
 		r, n := utf8.DecodeRuneInString(t.s[i:])
-		f(w, r, at[i])
+		f(w, r, spanAt(at, i))
 		i += n
 	}
 	if string(w.out) == t.s {

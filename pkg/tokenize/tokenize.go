@@ -41,6 +41,7 @@ type Tokenizer struct {
 	post         []postProcessor
 	decoder      []decoder
 	rawInput     bool // the pipeline reads bytes that are not UTF-8 as they are
+	origins      bool // a stage asks where in the input its text starts
 	rawNames     bool // the vocabulary holds bytes, to be named in the byte-level alphabet
 
 	bos, eos []int
@@ -94,7 +95,7 @@ func (t *Tokenizer) encode(input string, o Options, offsets bool) (Encoding, err
 	}
 	run := encodeRun{t: t, options: o, offsets: offsets}
 	run.out.IDs = make([]int, 0, len(input)/3+8)
-	run.addedTokens(t.verbatim, whole(input, t.rawInput), run.normalize)
+	run.addedTokens(t.verbatim, whole(input, t.rawInput, !offsets && !t.origins), run.normalize)
 	if run.err != nil {
 		return Encoding{}, fmt.Errorf("tokenize: %w", run.err)
 	}
@@ -106,12 +107,12 @@ func (t *Tokenizer) encode(input string, o Options, offsets bool) (Encoding, err
 
 // whole makes a text of the input. A pipeline of characters reads a byte that is
 // not UTF-8 as U+FFFD, the replacement character; one of bytes takes it as it is.
-func whole(input string, raw bool) text {
-	t := text{s: input}
+func whole(input string, raw, loose bool) text {
+	t := text{s: input, loose: loose}
 	if raw || utf8.ValidString(input) {
 		return t
 	}
-	w := newRewriter(len(input) + 16)
+	w := newRewriter(t, len(input)+16)
 	for i := 0; i < len(input); {
 		r, n := utf8.DecodeRuneInString(input[i:])
 		w.put(r, span{int32(i), int32(i + n)})
