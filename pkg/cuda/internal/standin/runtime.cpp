@@ -1,10 +1,12 @@
 // The block scheduler: fibers, barriers, shuffles, fault handling.
 #include "cuda_host.h"
 #include <atomic>
+#include <condition_variable>
 #include <csetjmp>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <sys/mman.h>
 #include <thread>
@@ -42,6 +44,7 @@ struct Runner {
     void *main_sp = nullptr;
     Fiber *running = nullptr;
     unsigned waiting = 0, done = 0;
+    size_t at = 0;  // in order: the thread that runs
     sigjmp_buf fault;
     void *fault_addr = nullptr;
     bool misaligned = false;
@@ -55,27 +58,44 @@ struct Runner {
         r->yield();
         __builtin_trap();
     }
-    void yield() { hc_switch(&running->sp, main_sp); }
-    void resume(Fiber &t) {
-        if (t.st == NEW) {
-            if (free_stacks.empty()) {
-                void *s = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-                if (s == MAP_FAILED) { perror("cpu driver: fiber stack"); abort(); }
-                all_stacks.push_back(s);
-                free_stacks.push_back(s);
-            }
-            t.stack = free_stacks.back();
-            free_stacks.pop_back();
-            void **top = (void **)((char *)t.stack + STACK - 64);
-            *top = (void *)entry;        // return address for hc_switch's ret
-            t.sp = top - 6;              // six saved registers below it
-            t.st = READY;
+    static bool runs(const Fiber &t) { return t.st == NEW || t.st == READY; }
+    // Straight to the next thread of this round that can run, or back to the scheduler.
+    void yield() {
+        Fiber *from = running;
+        if (from->st != DONE)  // a finished thread's stack is given away first, by the scheduler
+            while (++at < order.size())
+                if (runs(f[order[at]])) {
+                    Fiber &t = f[order[at]];
+                    prepare(t);
+                    running = &t;
+                    hc_cur = &t;
+                    if (&t != from) hc_switch(&from->sp, t.sp);
+                    return;
+                }
+        hc_switch(&from->sp, main_sp);
+    }
+    void prepare(Fiber &t) {
+        if (t.st != NEW) return;
+        if (free_stacks.empty()) {
+            void *s = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (s == MAP_FAILED) { perror("cpu driver: fiber stack"); abort(); }
+            all_stacks.push_back(s);
+            free_stacks.push_back(s);
         }
+        t.stack = free_stacks.back();
+        free_stacks.pop_back();
+        void **top = (void **)((char *)t.stack + STACK - 64);
+        *top = (void *)entry;        // return address for hc_switch's ret
+        t.sp = top - 6;              // six saved registers below it
+        t.st = READY;
+    }
+    void resume(Fiber &t) {
+        prepare(t);
         running = &t;
         hc_cur = &t;
         hc_switch(&main_sp, t.sp);
         hc_cur = nullptr;
-        if (t.st == DONE) { done++; free_stacks.push_back(t.stack); t.stack = nullptr; }
+        if (running->st == DONE) { done++; free_stacks.push_back(running->stack); running->stack = nullptr; }
     }
     int fail(int rc, const char *what) {
         fprintf(stderr, "cpu driver: kernel %s, block (%u,%u,%u)x(%u,%u,%u): %s\n", k->name, blk.bid.x, blk.bid.y, blk.bid.z,
@@ -111,8 +131,8 @@ struct Runner {
         }
         while (done < n) {
             bool progress = false;
-            for (unsigned i : order)
-                if (f[i].st == NEW || f[i].st == READY) { resume(f[i]); progress = true; }
+            for (at = 0; at < n; at++)
+                if (runs(f[order[at]])) { resume(f[order[at]]); progress = true; }
             if (!progress) return fail(719, waiting ? "some threads wait at __syncthreads() and the others never come"
                                                     : "a warp operation waits for lanes that never come");
             if (done && waiting) return fail(719, "threads left the kernel while others wait at __syncthreads()");
@@ -178,6 +198,58 @@ uint64_t hc_shuffle(unsigned mask, uint64_t bits, unsigned src) {
     return w.slot[p][src & 31];
 }
 
+namespace {
+// Threads that wait for work from launch to launch.
+struct Helpers {
+    std::mutex mu;
+    std::condition_variable wake, finished;
+    std::function<void()> job;
+    uint64_t round = 0;
+    unsigned threads = 0, wanted = 0, busy = 0;
+
+    void run(const std::function<void()> &work, uint64_t others) {
+        unsigned most = std::thread::hardware_concurrency() - 1;
+        unsigned n = others < most ? others : most;
+        if (n) {
+            std::unique_lock<std::mutex> l(mu);
+            for (; threads < n; threads++) start();
+            job = work;
+            round++;
+            wanted = busy = n;
+            wake.notify_all();
+        }
+        work();
+        if (n) {
+            std::unique_lock<std::mutex> l(mu);
+            finished.wait(l, [&] { return busy == 0; });
+        }
+    }
+    void start() {
+        sigset_t all, before;
+        sigfillset(&all);
+        sigdelset(&all, SIGSEGV);
+        sigdelset(&all, SIGBUS);
+        pthread_sigmask(SIG_BLOCK, &all, &before);  // helpers must not take Go's signals
+        std::thread([this] {
+            uint64_t seen = 0;
+            std::unique_lock<std::mutex> l(mu);
+            for (;;) {
+                wake.wait(l, [&] { return wanted > 0 && round != seen; });
+                seen = round;
+                wanted--;
+                std::function<void()> f = job;
+                l.unlock();
+                f();
+                l.lock();
+                if (--busy == 0) finished.notify_all();
+            }
+        }).detach();
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+};
+Helpers &helpers = *new Helpers;  // outlives every thread
+}  // namespace
+
 int hc_run(const hc_kernel &k, void **params, hc_dim3 g, hc_dim3 b, size_t dynshared) {
     static std::mutex one_launch;
     std::lock_guard<std::mutex> lock(one_launch);
@@ -193,7 +265,7 @@ int hc_run(const hc_kernel &k, void **params, hc_dim3 g, hc_dim3 b, size_t dynsh
     std::atomic<int> rc{0};
     uint64_t nblocks = (uint64_t)g.x * g.y * g.z;
     auto work = [&] {
-        thread_local Runner r;
+        thread_local Runner r;  // its stacks are used again by the next launch
         cur_runner = &r;
         r.k = &k;
         r.params = params;
@@ -207,18 +279,7 @@ int hc_run(const hc_kernel &k, void **params, hc_dim3 g, hc_dim3 b, size_t dynsh
         }
         cur_runner = nullptr;
     };
-    unsigned nt = std::thread::hardware_concurrency();
-    if (nt > nblocks) nt = nblocks;
-    std::vector<std::thread> pool;
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_BLOCK, &all, &before);  // helpers must not take Go's signals
-    for (unsigned i = 1; i < nt; i++) pool.emplace_back(work);
-    work();
-    for (auto &t : pool) t.join();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    helpers.run(work, nblocks > 1 && nblocks * b.x * b.y * b.z >= 1024 ? nblocks - 1 : 0);
     sigaction(SIGSEGV, &old_segv, nullptr);
     sigaction(SIGBUS, &old_bus, nullptr);
     return rc;
