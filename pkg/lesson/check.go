@@ -43,7 +43,10 @@ func exercises() map[string]exercise {
 	all := map[string]exercise{}
 	for _, m := range []map[string]exercise{
 		tourExercises(),
+		attentionExercises(),
+		logitsExercises(),
 		samplingExercises(),
+		cacheExercises(),
 	} {
 		maps.Copy(all, m)
 	}
@@ -82,7 +85,7 @@ func equal(call string, got, want []float64) error {
 		return fmt.Errorf("%s: want %d numbers, got %d", call, len(want), len(got))
 	}
 	for i := range want {
-		if !(math.Abs(got[i]-want[i]) <= 1e-6*max(1, math.Abs(want[i]))) {
+		if got[i] != want[i] && !(math.Abs(got[i]-want[i]) <= 1e-6*max(1, math.Abs(want[i]))) { // ∞ equals ∞
 			return fmt.Errorf("%s: number %d: want %.6g, got %.6g", call, i, want[i], got[i])
 		}
 	}

@@ -57,6 +57,7 @@ var (
 	checks   = regexp.MustCompile(`lesson\.Check\(t, "([^"]+)", (\w+)\)`)
 	testFunc = regexp.MustCompile(`(?m)^func (Test\w*)\(t \*testing\.T\)`)
 	goBlock  = regexp.MustCompile("(?s)```go\n(.*?)```")
+	comment  = regexp.MustCompile(`//.*`)
 	imported = regexp.MustCompile(`\b(lesson|tensor|model|sample|kvcache|testing|math|slices|sort|fmt|strings|errors|cmp|maps|utf8|rand)\.[A-Z]`)
 )
 
@@ -194,7 +195,7 @@ func importsOf(source string) string {
 		paths[own] = "forwardpass/pkg/" + own
 	}
 	var names []string
-	for _, m := range imported.FindAllStringSubmatch(source, -1) {
+	for _, m := range imported.FindAllStringSubmatch(comment.ReplaceAllString(source, ""), -1) {
 		names = append(names, m[1])
 	}
 	slices.Sort(names)
