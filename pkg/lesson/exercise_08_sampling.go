@@ -51,7 +51,7 @@ func samplingExercises() map[string]exercise {
 				in := inputs[i]
 				given := slices.Clone(in.p)
 				got := f(given, in.mass)
-				call := fmt.Sprintf("TopP(%s, %g)", short(in.p), in.mass)
+				call := fmt.Sprintf("TopP(%s, %g)", brief(in.p, "probabilities"), in.mass)
 				if !slices.Equal(given, in.p) {
 					return fmt.Errorf("%s: your function changes its argument; the caller still needs it", call)
 				}
@@ -61,12 +61,4 @@ func samplingExercises() map[string]exercise {
 				return equal(call, got, want(in))
 			}),
 	}
-}
-
-// short is a list of numbers as an error message shows it.
-func short(x []float64) string {
-	if len(x) > 6 {
-		return fmt.Sprintf("%d probabilities", len(x))
-	}
-	return fmt.Sprint(x)
 }
