@@ -31,12 +31,12 @@ type Backend struct {
 	step    step
 	tensors []*memory // of NewTensor
 
-	gate, up     *tensor.Tensor // scratch of the MLPs
-	moe          moeScratch
-	logits       *tensor.Tensor
-	parts        *tensor.Tensor // scratch of attention
-	weightMatrix *tensor.Tensor
-	splitKeys    int // keys, at least, of a part of a split
+	gate, up       *tensor.Tensor // scratch of the MLPs
+	moe            moeScratch
+	logits, picked *tensor.Tensor
+	parts          *tensor.Tensor // scratch of attention
+	weightMatrix   *tensor.Tensor
+	splitKeys      int // keys, at least, of a part of a split
 }
 
 // memory is a tensor's place on the device.
@@ -54,7 +54,7 @@ func open(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{opts: o, dev: dev, weights: map[*tensor.Matrix]*weight{}, vectors: map[*float32]ptr{}, experts: map[*block.MoE]*experts{}, turns: map[*rope.Table]*turns{}, splitKeys: 256}
-	for _, t := range []**tensor.Tensor{&b.gate, &b.up, &b.logits, &b.parts, &b.weightMatrix, &b.moe.logits, &b.moe.pick, &b.moe.weight, &b.moe.order, &b.moe.first, &b.moe.gate, &b.moe.up, &b.moe.out} {
+	for _, t := range []**tensor.Tensor{&b.gate, &b.up, &b.logits, &b.picked, &b.parts, &b.weightMatrix, &b.moe.logits, &b.moe.pick, &b.moe.weight, &b.moe.order, &b.moe.first, &b.moe.gate, &b.moe.up, &b.moe.out} {
 		*t = b.NewTensor()
 	}
 	return b, nil

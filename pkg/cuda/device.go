@@ -367,6 +367,8 @@ func (d *device) launch(name string, grid dim, threads, shared int, args ...any)
 			}
 		case float32:
 			*(*float32)(unsafe.Pointer(&w)) = a
+		case float64:
+			*(*float64)(unsafe.Pointer(&w)) = a
 		default:
 			return fmt.Errorf("cuda: kernel %s: parameter %d has type %T", name, i, a)
 		}

@@ -811,3 +811,163 @@ extern "C" __global__ void softmax(float* x, int C) {
     s = block_sum(s, red);
     for (int i = threadIdx.x; i < C; i += blockDim.x) row[i] /= s;
 }
+
+// ---------------------------------------------------------------------------------------------- sampling
+
+// The order of floats as an order of unsigned integers.
+__device__ __forceinline__ unsigned order_key(float x) {
+    unsigned u = __float_as_uint(x);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+// A token's probability before division by the sum, as an integer: sums of integers don't depend on the order of the
+// threads. m is the largest logit.
+__device__ __forceinline__ uint64_t mass(float x, float m, float T) {
+    return (uint64_t)((x == m ? 1.0f : expf((x - m) / T)) * 1099511627776.0f);
+}
+
+// The largest key for which the tokens of that key and above it have a mass (count: a number) of want; above is what those
+// over it have. Keys up to skip don't take part. Eight bits at a time, from the top.
+__device__ unsigned select_key(const float* x, int V, float m, float T, bool count, unsigned skip, uint64_t want, uint64_t& above) {
+    __shared__ uint64_t bins[256];
+    __shared__ uint64_t sum;
+    __shared__ unsigned best;
+    unsigned prefix = 0;
+    above = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        __syncthreads();
+        for (int i = threadIdx.x; i < 256; i += blockDim.x) bins[i] = 0;
+        __syncthreads();
+        for (int i = threadIdx.x; i < V; i += blockDim.x) {
+            unsigned key = order_key(x[i]);
+            if (key <= skip || (shift < 24 && key >> (shift + 8) != prefix)) continue;
+            uint64_t w = count ? 1 : mass(x[i], m, T);
+            if (w) atomicAdd(&bins[key >> shift & 255], w);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            int b = 255;
+            while (b > 0 && above + bins[b] < want) above += bins[b--];
+            best = prefix << 8 | b;
+            sum = above;
+        }
+        __syncthreads();
+        prefix = best;
+        above = sum;
+    }
+    return prefix;
+}
+
+// Σ of v over the threads before this one; total over all. red has 32 numbers.
+__device__ __forceinline__ uint64_t scan(uint64_t v, uint64_t* red, uint64_t& total) {
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    uint64_t s = v;
+    for (int o = 1; o < WARP; o <<= 1) {
+        uint64_t w = __shfl_up_sync(FULL, s, o);
+        if (lane >= o) s += w;
+    }
+    __syncthreads();
+    if (lane == 31) red[warp] = s;
+    __syncthreads();
+    total = 0;
+    uint64_t before = 0;
+    for (int w = 0; w < warps; w++) {
+        if (w == warp) before = total;
+        total += red[w];
+    }
+    return before + s - v;
+}
+
+// Draws a token from softmax(logits/T), cut by top-k (0: off) and then top-p (1: off): the lowest id whose cumulative probability
+// is over u. Of equal logits the lowest ids stay. One block a row; -1 where no token is left or a logit is NaN.
+extern "C" __global__ void sample(int* out, const float* logits, int V, float T, int k, double p, const double* u) {
+    __shared__ float red[32];
+    __shared__ uint64_t red64[32];
+    const float* x = logits + (long long)blockIdx.x * V;
+    float m = -INFINITY, bad = 0.0f;
+    for (int i = threadIdx.x; i < V; i += blockDim.x) {
+        m = fmaxf(m, x[i]);
+        if (x[i] != x[i]) bad = 1.0f;
+    }
+    m = block_max(m, red);
+    bad = block_max(bad, red);
+    if (bad > 0.0f || m == -INFINITY) {
+        if (threadIdx.x == 0) out[blockIdx.x] = -1;
+        return;
+    }
+    // What stays: keys over cut, and the first keep tokens of those that equal it.
+    unsigned cut = 0;
+    uint64_t keep = V, above;
+    if (k > 0 && k < V) {
+        cut = select_key(x, V, m, T, true, 0, k, above);
+        keep = k - above;
+    }
+    if (p < 1.0) {
+        uint64_t mine = 0, over, each = 0;
+        for (int i = threadIdx.x; i < V; i += blockDim.x) {
+            unsigned key = order_key(x[i]);
+            if (key > cut) mine += mass(x[i], m, T);
+        }
+        scan(mine, red64, over);
+        if (cut) each = mass(__uint_as_float(cut & 0x80000000u ? cut & 0x7fffffffu : ~cut), m, T);
+        uint64_t want = (uint64_t)(p * (double)(over + (cut ? keep * each : 0)));
+        if (want == 0) want = 1;
+        if (over >= want) {
+            cut = select_key(x, V, m, T, false, cut, want, above);
+            each = mass(__uint_as_float(cut & 0x80000000u ? cut & 0x7fffffffu : ~cut), m, T);
+            over = above;
+        }
+        if (cut) keep = (want - over + each - 1) / each;
+    }
+    int each = (V + blockDim.x - 1) / blockDim.x, from = min(V, threadIdx.x * each), to = min(V, from + each);
+    uint64_t same = 0, total, mine = 0;
+    for (int i = from; i < to; i++) same += order_key(x[i]) == cut;
+    uint64_t nth = scan(same, red64, total);
+    same = nth;
+    for (int i = from; i < to; i++) {
+        unsigned key = order_key(x[i]);
+        if (key > cut || (key == cut && same++ < keep)) mine += mass(x[i], m, T);
+    }
+    uint64_t before = scan(mine, red64, total), target = (uint64_t)(u[blockIdx.x] * (double)total);
+    if (target >= total) target = total - 1;
+    if (target < before || target >= before + mine) return;
+    same = nth;
+    for (int i = from; i < to; i++) {
+        unsigned key = order_key(x[i]);
+        if (key > cut || (key == cut && same++ < keep)) before += mass(x[i], m, T);
+        if (before > target) {
+            out[blockIdx.x] = i;
+            return;
+        }
+    }
+}
+
+// The largest logit's token, the lowest id of equal ones. One block a row; -1 where a logit is NaN or all are -Inf.
+extern "C" __global__ void greedy(int* out, const float* logits, int V) {
+    __shared__ float values[32];
+    __shared__ int ids[32];
+    __shared__ float red[32];
+    const float* x = logits + (long long)blockIdx.x * V;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, at = V;
+    float best = -INFINITY, bad = 0.0f;
+    for (int i = threadIdx.x; i < V; i += blockDim.x) {
+        if (x[i] > best) {
+            best = x[i];
+            at = i;
+        }
+        if (x[i] != x[i]) bad = 1.0f;
+    }
+    bad = block_max(bad, red);
+    best_of(best, at);
+    if (lane == 0) {
+        values[warp] = best;
+        ids[warp] = at;
+    }
+    __syncthreads();
+    if (warp == 0) {
+        best = lane < warps ? values[lane] : -INFINITY;
+        at = lane < warps ? ids[lane] : V;
+        best_of(best, at);
+        if (lane == 0) out[blockIdx.x] = bad > 0.0f || at == V ? -1 : at;
+    }
+}

@@ -24,7 +24,12 @@
 struct hc_dim3 { unsigned x, y, z; };
 struct hc_block { hc_dim3 bid, bdim, gdim; unsigned char *dyn; };
 struct hc_thread { hc_dim3 tid; hc_block *blk; unsigned lane; };
-extern thread_local hc_thread *hc_cur;
+struct hc_runner;
+// An OS thread's own state. The last field is not zero, so that all of it lies in .tdata: what is left in the library's
+// .tbss is the kernels' __shared__ memory, which a launch fills with NaNs first.
+struct hc_tls_t { hc_thread *cur; hc_runner *running, *mine; void *context; int in_tdata; };
+extern __thread hc_tls_t hc_tls;
+#define hc_cur hc_tls.cur
 #define threadIdx (hc_cur->tid)
 #define blockIdx (hc_cur->blk->bid)
 #define blockDim (hc_cur->blk->bdim)
@@ -47,6 +52,10 @@ template <class T> inline T hc_shfl(unsigned mask, T v, unsigned src) {
 }
 template <class T> inline T __shfl_sync(unsigned m, T v, int s, int w = 32) { return hc_shfl(m, v, (hc_cur->lane & ~(w - 1)) | (s & (w - 1))); }
 template <class T> inline T __shfl_xor_sync(unsigned m, T v, int o, int = 32) { return hc_shfl(m, v, hc_cur->lane ^ o); }
+template <class T> inline T __shfl_up_sync(unsigned m, T v, unsigned d, int w = 32) {
+    unsigned l = hc_cur->lane, s = l & (w - 1);
+    return hc_shfl(m, v, s >= d ? l - d : l);
+}
 template <class T> inline T __shfl_down_sync(unsigned m, T v, unsigned d, int w = 32) {
     unsigned l = hc_cur->lane, s = (l & (w - 1)) + d;
     return hc_shfl(m, v, s < (unsigned)w ? l + d : l);

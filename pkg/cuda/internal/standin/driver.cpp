@@ -24,7 +24,7 @@ struct CUstream_st { int x; };
 struct CUevent_st { std::chrono::steady_clock::time_point t; bool set; };
 
 static std::mutex mu;
-static thread_local CUcontext cur;
+#define cur (*(CUcontext *)&hc_tls.context)  // the thread's current context
 struct Alloc { size_t size; void *map; size_t maplen; CUcontext ctx; };
 static std::map<CUdeviceptr, Alloc> allocs;
 static size_t used;

@@ -7,18 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <link.h>
 #include <mutex>
 #include <sys/mman.h>
 #include <thread>
 #include <vector>
 
-namespace {
 enum State { NEW, READY, WAIT_BLOCK, WAIT_WARP, DONE };
 struct Fiber : hc_thread { void *sp; void *stack; State st; unsigned parity; };
 struct Warp { uint64_t slot[2][32]; unsigned arrived, mask; };
 
-struct Runner;
-thread_local Runner *cur_runner;
 constexpr size_t STACK = 128 << 10;
 
 extern "C" void hc_switch(void **save, void *load);
@@ -31,7 +29,7 @@ __asm__(".text\n.globl hc_switch\n.hidden hc_switch\nhc_switch:\n"
 #error "runtime.cpp: add hc_switch for this architecture"
 #endif
 
-struct Runner {
+struct hc_runner {
     const hc_kernel *k;
     void **params;
     hc_block blk;
@@ -49,10 +47,9 @@ struct Runner {
     void *fault_addr = nullptr;
     bool misaligned = false;
     unsigned rng = 12345;
-    ~Runner() { for (void *s : all_stacks) munmap(s, STACK); }
 
     static void entry() {
-        Runner *r = cur_runner;
+        hc_runner *r = hc_tls.running;
         r->k->call(r->params);
         r->running->st = DONE;
         r->yield();
@@ -141,25 +138,49 @@ struct Runner {
     }
 };
 
+namespace {
 struct sigaction old_segv, old_bus;
 void on_fault(int sig, siginfo_t *si, void *uc) {
-    if (cur_runner && hc_cur) { cur_runner->fault_addr = si->si_addr; siglongjmp(cur_runner->fault, 1); }
+    if (hc_tls.running && hc_cur) { hc_tls.running->fault_addr = si->si_addr; siglongjmp(hc_tls.running->fault, 1); }
     struct sigaction &o = sig == SIGSEGV ? old_segv : old_bus;  // not ours: Go's handler
     if (o.sa_flags & SA_SIGINFO) o.sa_sigaction(sig, si, uc);
     else { sigaction(sig, &o, nullptr); }
 }
 }  // namespace
 
-thread_local hc_thread *hc_cur;
+__thread hc_tls_t hc_tls = {nullptr, nullptr, nullptr, nullptr, 1};
+
+// Fills this OS thread's __shared__ memory, which is what the library keeps in .tbss, with NaNs.
+struct Tbss { size_t size; ptrdiff_t from; };
+static void poison_shared() {
+    static const Tbss shared = [] {
+        Tbss t{};
+        dl_iterate_phdr([](dl_phdr_info *info, size_t, void *out) {
+            const ElfW(Phdr) *tls = nullptr;
+            bool ours = false;
+            for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) &h = info->dlpi_phdr[i];
+                uintptr_t at = info->dlpi_addr + h.p_vaddr, here = (uintptr_t)&hc_run;
+                if (h.p_type == PT_TLS) tls = &h;
+                ours |= h.p_type == PT_LOAD && here >= at && here < at + h.p_memsz;
+            }
+            if (!ours || !tls) return 0;
+            *(Tbss *)out = {tls->p_memsz - tls->p_filesz, (char *)info->dlpi_tls_data + tls->p_filesz - (char *)&hc_tls};
+            return 1;
+        }, &t);
+        return t;
+    }();
+    memset((char *)&hc_tls + shared.from, 0xff, shared.size);
+}
 
 void hc_misaligned(const void *p) {
-    cur_runner->misaligned = true;
-    cur_runner->fault_addr = (void *)p;
-    siglongjmp(cur_runner->fault, 1);
+    hc_tls.running->misaligned = true;
+    hc_tls.running->fault_addr = (void *)p;
+    siglongjmp(hc_tls.running->fault, 1);
 }
 
 void hc_syncthreads() {
-    Runner *r = cur_runner;
+    hc_runner *r = hc_tls.running;
     if (++r->waiting == r->f.size() - r->done) {
         r->waiting = 0;
         for (Fiber &t : r->f) if (t.st == WAIT_BLOCK) t.st = READY;
@@ -171,7 +192,7 @@ void hc_syncthreads() {
 }
 
 void hc_syncwarp(unsigned mask) {
-    Runner *r = cur_runner;
+    hc_runner *r = hc_tls.running;
     Fiber *t = r->running;
     unsigned id = t - r->f.data();
     Warp &w = r->w[id / 32];
@@ -188,7 +209,7 @@ void hc_syncwarp(unsigned mask) {
 }
 
 uint64_t hc_shuffle(unsigned mask, uint64_t bits, unsigned src) {
-    Runner *r = cur_runner;
+    hc_runner *r = hc_tls.running;
     Fiber *t = r->running;
     Warp &w = r->w[(t - r->f.data()) / 32];
     unsigned p = t->parity;
@@ -265,8 +286,10 @@ int hc_run(const hc_kernel &k, void **params, hc_dim3 g, hc_dim3 b, size_t dynsh
     std::atomic<int> rc{0};
     uint64_t nblocks = (uint64_t)g.x * g.y * g.z;
     auto work = [&] {
-        thread_local Runner r;  // its stacks are used again by the next launch
-        cur_runner = &r;
+        if (!hc_tls.mine) hc_tls.mine = new hc_runner;  // its stacks are used again by the next launch
+        hc_runner &r = *hc_tls.mine;
+        hc_tls.running = &r;
+        poison_shared();
         r.k = &k;
         r.params = params;
         r.blk.bdim = b;
@@ -277,7 +300,7 @@ int hc_run(const hc_kernel &k, void **params, hc_dim3 g, hc_dim3 b, size_t dynsh
             r.blk.bid = {(unsigned)(j % g.x), (unsigned)(j / g.x % g.y), (unsigned)(j / ((uint64_t)g.x * g.y))};
             if (int c = r.run_block(mode)) rc = c;
         }
-        cur_runner = nullptr;
+        hc_tls.running = nullptr;
     };
     helpers.run(work, nblocks > 1 && nblocks * b.x * b.y * b.z >= 1024 ? nblocks - 1 : 0);
     sigaction(SIGSEGV, &old_segv, nullptr);
