@@ -43,7 +43,9 @@ func exercises() map[string]exercise {
 	all := map[string]exercise{}
 	for _, m := range []map[string]exercise{
 		tourExercises(),
+		positionExercises(),
 		attentionExercises(),
+		blockExercises(),
 		logitsExercises(),
 		samplingExercises(),
 		cacheExercises(),
