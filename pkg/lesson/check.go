@@ -49,6 +49,7 @@ func exercises() map[string]exercise {
 		logitsExercises(),
 		samplingExercises(),
 		cacheExercises(),
+		lossExercises(),
 	} {
 		maps.Copy(all, m)
 	}
