@@ -5,6 +5,7 @@
 // For each notebook (a path inside the repository):
 //   saved      opened as it is: every chart is live when the notebook is trusted
 //   run        Run All Cells from the menu: no cell fails, every chart is live
+//   explorer   where a lesson has one: moved by keyboard and by mouse, its numbers change
 //   dark       the dark theme: the charts are redrawn
 //   untrusted  a copy that Jupyter does not trust: every chart is its picture
 //   export     as HTML, with ECharts' host reached (live) and not reached (the picture)
@@ -81,17 +82,18 @@ async function startLab() {
 // expected counts what a notebook file says must be on the page.
 function expected(file) {
   const nb = JSON.parse(fs.readFileSync(file, "utf8"));
-  let pictures = 0, charts = 0, errors = 0;
+  let pictures = 0, charts = 0, explorers = 0, errors = 0;
   for (const c of nb.cells) {
     const allowed = (c.metadata.tags || []).includes("raises-exception");
     for (const o of c.outputs || []) {
       if (o.data?.["image/png"]) pictures++;
       const html = [].concat(o.data?.["text/html"] || []).join("");
       if (html.includes("forwardpass-chart")) charts++;
+      if (html.includes('class="fp-explore"')) explorers++;
       if (o.output_type === "error" && !allowed) errors++;
     }
   }
-  return { pictures, charts, errors, code: nb.cells.filter((c) => c.cell_type === "code").length };
+  return { pictures, charts, explorers, errors, code: nb.cells.filter((c) => c.cell_type === "code").length };
 }
 
 // Messages of the page that are none of ours: Jupyter's own noise.
@@ -189,12 +191,13 @@ async function checkLab(browser, lab, file) {
   const run = await through(page, shot("run"));
   console.log(`${file}: run: ${run.live} live, ${run.pictures} pictures, ${run.errors} errors`);
   expect(run.live === want.charts, `${file}: run: ${run.live} live charts, want ${want.charts}`);
-  expect(run.pictures === want.pictures - want.charts, `${file}: run: ${run.pictures} pictures left, want ${want.pictures - want.charts}`);
+  expect(run.pictures === want.pictures - want.charts - want.explorers, `${file}: run: ${run.pictures} pictures left, want ${want.pictures - want.charts - want.explorers}`);
   expect(run.errors === 0 || want.errors === 0, `${file}: run: ${run.errors} errors`);
   expect(run.nameless === 0, `${file}: run: ${run.nameless} pictures without alternative text`);
   const idle = run.prompts.filter((p) => /\[ \]|\[\*\]/.test(p)).length;
   expect(idle <= want.code - run.prompts.filter((p) => /\d/.test(p)).length, `${file}: run: ${idle} cells did not run`);
 
+  await checkExplorers(page, file, want.explorers, shot("explorer"));
   await setTheme(page, "JupyterLab Dark");
   const dark = await through(page, shot("dark"));
   expect(dark.live === want.charts, `${file}: dark: ${dark.live} live charts, want ${want.charts}`);
@@ -204,6 +207,31 @@ async function checkLab(browser, lab, file) {
   expect(ours.length === 0, `${file}: ${ours.length} errors in the browser's console`);
   await page.evaluate(() => { window.onbeforeunload = null; });
   await page.close({ runBeforeUnload: false });
+}
+
+// checkExplorers moves each live explorer as a reader does and sees whether it answers.
+async function checkExplorers(page, file, want, shot) {
+  const explorers = page.locator(".fp-live");
+  const count = await explorers.count();
+  expect(count === want, `${file}: ${count} live explorers, want ${want}`);
+  for (let i = 0; i < count; i++) {
+    const one = explorers.nth(i);
+    await one.scrollIntoViewIfNeeded();
+    const said = async () => (await one.locator(".fp-summary").textContent()) + (await one.locator("table").textContent());
+    const slider = one.locator("input[name=T]");
+    const before = await said();
+    await slider.focus();
+    for (let k = 0; k < 8; k++) await page.keyboard.press("ArrowRight");
+    const keyed = await said();
+    expect(keyed !== before, `${file}: explorer ${i + 1}: the arrow keys change nothing`);
+    const box = await one.locator("input[name=p]").boundingBox();
+    await page.mouse.move(box.x + box.width - 8, box.y + box.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + box.height / 2, { steps: 12 });
+    await page.mouse.up();
+    expect((await said()) !== keyed, `${file}: explorer ${i + 1}: dragging top-p changes nothing`);
+    await page.screenshot({ path: `${shot}-${i}.png` });
+  }
 }
 
 // A copy with a cell more has another signature, so Jupyter does not trust it.
