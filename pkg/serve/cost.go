@@ -13,16 +13,19 @@ import (
 	"forwardpass/pkg/model"
 )
 
-// Cost says how long a step takes, in seconds, as a Runner without a model. Memory and arithmetic overlap, so the slower of the
-// two counts (the roofline):
+// Cost says how long a step takes, in seconds, as a Runner without a model:
 //
-//	Step + Sequence·B + max(Floor + Seen·ΣS, Token·T + Row·rows + Pair·Σ(new × seen)) + Block·(blocks swapped)
+//	Step + Sequence·B + Seen·ΣS + max(Floor + Read·ΣS, Token·T + Row·rows + Pair·Σ(new × seen)) + Block·(blocks swapped)
 //
-// Floor is the time that reading the weights takes: where memory is the limit, further tokens in a step cost next to nothing, which
-// is why engines batch. [Fit] finds the numbers from measured steps, [Roofline] from what a machine can do. Blocks are counted as for
-// a model, but hold nothing; a request gets Options.MaxNewTokens tokens, made up from its prompt and seed.
+// Where moving memory and arithmetic overlap, the slower counts (the roofline). Floor is the time that reading the weights takes: up
+// to that, further tokens in a step cost nothing, which is why engines batch. [Fit] finds the numbers from measured steps,
+// [Roofline] from what a machine can do. Blocks are counted as for a model, but hold nothing; a request gets as many tokens as it may
+// have, made up from its prompt and seed.
 type Cost struct {
-	Step, Sequence, Floor, Seen, Token, Row, Pair, Block float64
+	Step, Sequence, Seen float64
+	Floor, Read          float64
+	Token, Row, Pair     float64
+	Block                float64
 
 	Propose float64 // seconds for each token that a draft proposes
 	Accept  float64 // probability that a proposal is right
@@ -32,9 +35,9 @@ type Cost struct {
 
 // Seconds is the time of a step, without swapping.
 func (c Cost) Seconds(n Counts) float64 {
-	memory := c.Floor + c.Seen*float64(n.Seen)
+	memory := c.Floor + c.Read*float64(n.Seen)
 	compute := c.Token*float64(n.Tokens) + c.Row*float64(n.Rows) + c.Pair*float64(n.Pairs)
-	return c.Step + c.Sequence*float64(n.Sequences) + max(memory, compute)
+	return c.Step + c.Sequence*float64(n.Sequences) + c.Seen*float64(n.Seen) + max(memory, compute)
 }
 
 // Roofline is the least that a step of a model can cost on a machine. Between its memory and the host's, a block of size tokens
@@ -44,7 +47,7 @@ func Roofline(w model.Work, m model.Machine, size int, swap float64) Cost {
 	kv := layers * float64(w.CacheBytes) // of one token
 	return Cost{
 		Floor: float64(w.WeightBytes+w.HeadBytes) / m.Bandwidth,
-		Seen:  kv / m.Bandwidth,
+		Read:  kv / m.Bandwidth,
 		Token: float64(w.TokenFLOPs) / m.FLOPS,
 		Row:   float64(w.HeadFLOPs) / m.FLOPS,
 		Pair:  layers * float64(w.PairFLOPs) / m.FLOPS,
@@ -201,14 +204,13 @@ func Fit(steps []Step) (Cost, error) {
 			rows = append(rows, st)
 		}
 	}
-	const features = 5
 	if len(rows) < features {
 		return Cost{}, fmt.Errorf("serve: fit: want at least %d steps, got %d", features, len(rows))
 	}
 	x := make([][features]float64, len(rows)) // of each step, relative to its duration: the fit should give 1
 	for i, st := range rows {
 		n, d := st.Counts, st.Duration.Seconds()
-		x[i] = [features]float64{1 / d, float64(n.Sequences) / d, float64(n.Tokens) / d, float64(n.Rows) / d, float64(n.Pairs) / d}
+		x[i] = [features]float64{1 / d, float64(n.Sequences) / d, float64(n.Tokens) / d, float64(n.Rows) / d, float64(n.Pairs) / d, float64(n.Seen) / d}
 	}
 	weights := make([]float64, len(rows))
 	for i := range weights {
@@ -228,21 +230,24 @@ func Fit(steps []Step) (Cost, error) {
 			weights[i] = min(1, 0.3/math.Abs(told-1))
 		}
 	}
-	c := Cost{Step: found[0], Sequence: found[1], Token: found[2], Row: found[3], Pair: found[4]}
+	c := Cost{Step: found[0], Sequence: found[1], Token: found[2], Row: found[3], Pair: found[4], Seen: found[5]}
 	var measured, told float64
 	for _, st := range rows {
 		measured += st.Duration.Seconds()
 		told += c.Seconds(st.Counts)
 	}
 	f := measured / told
-	return Cost{Step: f * c.Step, Sequence: f * c.Sequence, Token: f * c.Token, Row: f * c.Row, Pair: f * c.Pair}, nil
+	return Cost{Step: f * c.Step, Sequence: f * c.Sequence, Token: f * c.Token, Row: f * c.Row, Pair: f * c.Pair, Seen: f * c.Seen}, nil
 }
 
-// nonNegative solves x·c = 1 in the sense of weighted least squares with c ≥ 0. With five numbers every choice of those that are
+// features is how many numbers Fit looks for.
+const features = 6
+
+// nonNegative solves x·c = 1 in the sense of weighted least squares with c ≥ 0. With so few numbers every choice of those that are
 // not zero can be tried.
-func nonNegative(x [][5]float64, weights []float64) (best [5]float64, err error) {
-	var gram [5][5]float64 // xᵀWx
-	var b [5]float64       // xᵀW1
+func nonNegative(x [][features]float64, weights []float64) (best [features]float64, err error) {
+	var gram [features][features]float64 // xᵀWx
+	var b [features]float64              // xᵀW1
 	for i, f := range x {
 		for j := range f {
 			b[j] += weights[i] * f[j]
@@ -251,14 +256,14 @@ func nonNegative(x [][5]float64, weights []float64) (best [5]float64, err error)
 			}
 		}
 	}
-	var scale [5]float64 // so that seconds a step and seconds a pair are of one size
+	var scale [features]float64 // so that seconds a step and seconds a pair are of one size
 	for j := range scale {
 		scale[j] = 1 / math.Sqrt(max(gram[j][j], math.SmallestNonzeroFloat64))
 	}
 	most := 0.0 // what the choice explains: bᵀc
-	for choice := 1; choice < 1<<5; choice++ {
+	for choice := 1; choice < 1<<features; choice++ {
 		var use []int
-		for j := range 5 {
+		for j := range features {
 			if choice>>j&1 == 1 && gram[j][j] > 0 {
 				use = append(use, j)
 			}
@@ -280,7 +285,7 @@ func nonNegative(x [][5]float64, weights []float64) (best [5]float64, err error)
 			continue
 		}
 		if explained := mat.Dot(&v, y); explained > most {
-			most, best = explained, [5]float64{}
+			most, best = explained, [features]float64{}
 			for p, j := range use {
 				best[j] = v.AtVec(p) * scale[j]
 			}

@@ -198,8 +198,8 @@ func (s *Scheduler) Step(ctx context.Context) (bool, error) {
 	if s.Idle() {
 		return false, nil
 	}
-	s.step = Step{Start: s.now()}
 	s.run.begin()
+	s.step = Step{Start: s.now()}
 	if err := s.makePlan(ctx); err != nil {
 		return false, err
 	}
@@ -289,14 +289,14 @@ func (s *Scheduler) choose() error {
 			// The proposals are taken as long as each is the token that the sequence itself chooses at that place. So the tokens
 			// are those it would have had without a draft, random draws included.
 			q.job.Record.Proposed += len(it.draft)
-			err := q.Push(logits(0))
+			err := q.push(logits(0))
 			for i := 0; err == nil && i < len(it.draft) && !q.Done(); i++ {
 				if ids := q.IDs(); ids[len(ids)-1] != it.draft[i] {
 					break
 				}
 				s.step.Accepted++
 				q.job.Record.Accepted++
-				err = q.Push(logits(i + 1))
+				err = q.push(logits(i + 1))
 			}
 			if c := q.memory.cache; err == nil && len(it.draft) > 0 && c.Len() >= len(q.IDs()) {
 				err = c.Truncate(len(q.IDs()) - 1)
@@ -336,7 +336,7 @@ func (s *Scheduler) begin(q *sequence, logits []float32) error {
 		w.memory = place{cache: c.Fork()}
 		w.running = true
 		s.running = append(s.running, w)
-		if err := w.Push(logits); err != nil {
+		if err := w.push(logits); err != nil {
 			return err
 		}
 	}

@@ -158,7 +158,9 @@ type Request struct {
 	Samples  int              // continuations of the prompt, sharing its blocks; 0: 1
 	Priority int              // higher goes first, and may preempt lower
 
-	Arrival time.Duration // when it comes, for Replay
+	// For Replay: when it comes, and after how many new tokens its answer ends of itself, although Options allow more (0: it doesn't).
+	Arrival time.Duration
+	Length  int
 
 	// Then makes the request that follows when this one is done, for Replay: a user who reads the answer and writes the next
 	// message. nil, or a nil request: none.
@@ -173,8 +175,8 @@ func (r *Request) check() error {
 	if r.Samples < 0 {
 		return fmt.Errorf("serve: request: Samples must not be negative, got %d", r.Samples)
 	}
-	if r.Arrival < 0 {
-		return fmt.Errorf("serve: request: Arrival must not be negative, got %v", r.Arrival)
+	if r.Arrival < 0 || r.Length < 0 {
+		return fmt.Errorf("serve: request: Arrival and Length must not be negative, got %v and %d", r.Arrival, r.Length)
 	}
 	return nil
 }
@@ -252,6 +254,17 @@ func (s *sequence) pending() int { return len(s.IDs()) - s.memory.len() }
 // decoding says that only the last token is to be run.
 func (s *sequence) decoding() bool {
 	return s.pending() == 1 && len(s.IDs()) > len(s.job.Request.Prompt)
+}
+
+// push chooses the next token from its logits.
+func (s *sequence) push(logits []float32) error {
+	if err := s.Push(logits); err != nil {
+		return err
+	}
+	if n := s.job.Request.Length; n > 0 && len(s.IDs())-len(s.job.Request.Prompt) >= n && !s.Done() {
+		s.Cancel()
+	}
+	return nil
 }
 
 func sorted(list []*sequence) []*sequence {

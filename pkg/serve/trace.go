@@ -18,6 +18,7 @@ type Load struct {
 	Prompt   int     // mean prompt length, 32 tokens; lengths are spread exponentially
 	New      int     // mean number of new tokens, 16, spread likewise
 	Longest  int     // the most tokens of a prompt, and of an answer: 4 × the mean
+	Limit    int     // what requests allow for an answer (MaxNewTokens), however long it becomes; 0: just its length
 	Prompts  [][]int // prompts to draw from, instead of random ids
 	Vocab    int     // random ids are below it; 512
 	Seed     uint64
@@ -53,10 +54,11 @@ func (l Load) tokens(rng *rand.Rand, n int) []int {
 	return out
 }
 
-func (l Load) options(rng *rand.Rand) generate.Options {
-	o := generate.Options{MaxNewTokens: l.draw(rng, l.New), Sampling: l.Sampling, EOS: []int{}}
-	o.Sampling.Seed += rng.Uint64()
-	return o
+// fill sets the length of the answer and its options.
+func (l Load) fill(q *Request, rng *rand.Rand) {
+	q.Length = l.draw(rng, l.New)
+	q.Options = generate.Options{MaxNewTokens: max(l.Limit, q.Length), Sampling: l.Sampling, EOS: []int{}}
+	q.Options.Sampling.Seed += rng.Uint64()
 }
 
 // Trace makes the requests: the same ones for the same load.
@@ -75,7 +77,7 @@ func (l Load) Trace() []*Request {
 		} else {
 			q.Prompt = l.tokens(rng, l.draw(rng, l.Prompt))
 		}
-		q.Options = l.options(rng)
+		l.fill(q, rng)
 		out[i] = q
 	}
 	return out
@@ -104,7 +106,8 @@ func (l Load) next(before []int, seed uint64, turns int, pause time.Duration) fu
 	}
 	return func(answers []*generate.Result) *Request {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		q := &Request{Arrival: pause, Options: l.options(rng)}
+		q := &Request{Arrival: pause}
+		l.fill(q, rng)
 		q.Prompt = slices.Concat(before, answers[0].IDs, l.tokens(rng, l.draw(rng, l.Prompt)))
 		q.Then = l.next(q.Prompt, rng.Uint64(), turns-1, pause)
 		return q
