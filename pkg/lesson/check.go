@@ -47,6 +47,7 @@ func exercises() map[string]exercise {
 		attentionExercises(),
 		blockExercises(),
 		logitsExercises(),
+		variantsExercises(),
 		samplingExercises(),
 		cacheExercises(),
 		lossExercises(),
