@@ -18,7 +18,7 @@ import (
 
 // ErrUnavailable is returned, wrapped with the reason, where there is no GPU to use: the program was built without
 // -tags cuda, there is no driver, no device, or they are too old.
-var ErrUnavailable = errors.New("cuda: no GPU to use")
+var ErrUnavailable = errors.New("no GPU to use")
 
 // ErrLost is returned, wrapped, by everything that a backend is asked after its device has failed. Close it, and open
 // another.
@@ -30,6 +30,10 @@ type Options struct {
 
 	// Sync waits for every kernel, so that an error names the very kernel that failed. It is slow.
 	Sync bool
+
+	// Fast rounds activations to 16 bits where many tokens meet 16-bit weights, as PyTorch does in such a model. Without it each
+	// is the sum of two 16-bit numbers, which costs twice the work of the tensor cores and keeps the results of float32.
+	Fast bool
 
 	// KeepLogits leaves the logits on the device, for Sample; Batch.Logits then has no Data.
 	KeepLogits bool

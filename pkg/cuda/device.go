@@ -246,7 +246,7 @@ func (d *device) do(f func() error) error {
 	return f()
 }
 
-func (d *device) gone() error { return fmt.Errorf("cuda: %w: %w", ErrLost, d.lost) }
+func (d *device) gone() error { return fmt.Errorf("%w: %w", ErrLost, d.lost) }
 
 // check gives an error of the driver its context. An error that has ended the device's context is remembered.
 func (d *device) check(op string, err error) error {

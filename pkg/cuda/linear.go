@@ -13,6 +13,7 @@ const (
 	gemvTokens = 8 // up to so many tokens, the products read the weights once for all of them
 	gemvBlock  = 8 // rows of the weights that a block takes
 	gemmTile   = 64
+	tensorTile = 128
 )
 
 // Linear computes layers that share the input x [T, in].
@@ -94,8 +95,20 @@ func (b *Backend) gemv(x ptr, t, in int, layers [3]layer, n int) error {
 // gemm is one layer of many tokens.
 func (b *Backend) gemm(x ptr, t, in int, l layer) error {
 	w := l.w
+	if w.kind == "f16" || w.kind == "bf16" {
+		grid := dim{(w.rows + tensorTile - 1) / tensorTile, (t + tensorTile - 1) / tensorTile, 1}
+		return b.dev.launch(b.tensorKernel("tensor_", w.kind), grid, 256, 0, l.y, x, w.w, w.ld, l.bias, t, w.rows, in)
+	}
 	grid := dim{(w.rows + gemmTile - 1) / gemmTile, (t + gemmTile - 1) / gemmTile, 1}
 	return b.dev.launch("gemm_"+w.kind, grid, 256, 0, l.y, x, w.w, w.d, w.m, w.ld, l.bias, t, w.rows, in)
+}
+
+// tensorKernel is the name of a kernel that uses the tensor cores.
+func (b *Backend) tensorKernel(prefix, kind string) string {
+	if b.opts.Fast {
+		return prefix + kind + "_1"
+	}
+	return prefix + kind + "_2"
 }
 
 // MLP works on each token alone: x [T, C] → dst [T, C]

@@ -172,6 +172,10 @@ func (b *Backend) expert(dst *tensor.Tensor, x ptr, l *expertLayer, t, k, div, n
 		return b.dev.launch("moe_gemv_"+l.kind, dim{(l.out + gemvBlock - 1) / gemvBlock, t * k, 1}, 128, 0,
 			y, x, l.pointers, at(s.pick), div, n, l.ld, l.out, l.in)
 	}
+	if l.kind == "f16" || l.kind == "bf16" {
+		grid := dim{(l.out + tensorTile - 1) / tensorTile, (t + tensorTile - 1) / tensorTile, n}
+		return b.dev.launch(b.tensorKernel("moe_tensor_", l.kind), grid, 256, 0, y, x, l.pointers, at(s.order), at(s.first), div, l.ld, l.out, l.in)
+	}
 	return b.dev.launch("moe_gemm_"+l.kind, dim{(l.out + gemmTile - 1) / gemmTile, (t + gemmTile - 1) / gemmTile, n}, 256, 0,
 		y, x, l.pointers, at(s.order), at(s.first), div, n, l.ld, l.out, l.in)
 }

@@ -67,7 +67,11 @@ HIDDEN int cuInit(unsigned flags) {
     int (*real)(unsigned) = (int (*)(unsigned))dlsym(lib, "cuInit");
     init_rc = real ? real(flags) : ERR_MISSING;
     if (init_rc != 0) {
-        snprintf(message, sizeof message, "cuInit of %s failed with CUDA error %d", path, init_rc);
+        const char *why = init_rc == 100 ? ": it shows no device (is there a GPU, and does CUDA_VISIBLE_DEVICES name it?)"
+                        : init_rc == 803 ? ": library and kernel module of the driver have different versions"
+                        : init_rc == 999 ? ": is the driver's kernel module loaded?"
+                        : init_rc == ERR_MISSING ? ": this is not a CUDA driver" : "";
+        snprintf(message, sizeof message, "the CUDA driver %s doesn't start, error %d%s", path, init_rc, why);
         return 0;
     }
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {

@@ -19,6 +19,29 @@ __device__ __forceinline__ float half_float(unsigned short h) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
     return f;
 }
+// Two floats as 16-bit numbers in a word, lo in the lower half, rounded to nearest even.
+__device__ __forceinline__ unsigned pack_half(float lo, float hi) {
+    unsigned v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+__device__ __forceinline__ unsigned pack_bf16(float lo, float hi) {
+    unsigned v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+// The warp's d [16, 8] += a [16, 16] · b [16, 8] on the tensor cores; who holds what is in the PTX manual, "matrix fragments
+// for mma.m16n8k16": with g = lane/4 and t = lane%4, a[0] has row g and columns 2t, 2t+1, a[1] row g+8, a[2] and a[3] the same
+// rows and columns 8 higher; b[0] has rows 2t, 2t+1 of column g, b[1] rows 8 higher; d[0], d[1] row g and columns 2t, 2t+1,
+// d[2], d[3] row g+8.
+__device__ __forceinline__ void mma_half(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 #endif
 
 #ifndef DYN_SHARED
@@ -264,7 +287,98 @@ __device__ void gemm_tile(float* y, const float* x, const Weight& a, const float
         Weight a = {w, d, m, ld};                                                                                        \
         gemm_tile<TYPE>(y, x, a, bias, nullptr, 1, nullptr, blockIdx.y * BM, blockIdx.x * BN, M, N, K);                  \
     }
-GEMM(f32, F32) GEMM(f16, F16) GEMM(bf16, BF16) GEMM(q8, Q8) GEMM(q4, Q4)
+GEMM(f32, F32) GEMM(q8, Q8) GEMM(q4, Q4)
+
+// The same with 16-bit weights on the tensor cores: tiles of 128 tokens × 128 outputs, 32 columns at a time; eight warps, 2 × 4, have
+// 64 × 32 outputs each. Activations become 16-bit numbers too: with TERMS 2 each is the sum of two, which loses next to
+// nothing (2^-17 of a number as BF16, 2^-22 as F16); with TERMS 1 it is rounded, as PyTorch rounds them in such a model.
+#define TILE_M 128
+#define TILE_N 128
+#define WORDS (BK / 2 + 4) // of a row of a tile; the padding makes the fragments' reads hit every bank once
+
+template <int TYPE> __device__ __forceinline__ unsigned pack16(float lo, float hi) { return TYPE == F16 ? pack_half(lo, hi) : pack_bf16(lo, hi); }
+template <int TYPE> __device__ __forceinline__ float lower(unsigned v) { return TYPE == F16 ? half_float((u16)v) : bf16_float((u16)v); }
+template <int TYPE> __device__ __forceinline__ float upper(unsigned v) { return TYPE == F16 ? half_float((u16)(v >> 16)) : bf16_float((u16)(v >> 16)); }
+
+template <int TYPE, int TERMS>
+__device__ __forceinline__ void tensor_tile(float* y, const float* x, const void* w, long long ld_w, const float* bias, const int* in, int in_div, const int* out,
+                            int m0, int n0, int M, int N, int K) {
+    __shared__ __align__(16) unsigned xs[TERMS][TILE_M][WORDS];
+    __shared__ __align__(16) unsigned ws[TILE_N][WORDS];
+    int tid = threadIdx.x, row = tid >> 1, k16 = (tid & 1) * 16, lane = tid & 31, warp = tid >> 5;
+    int g = lane >> 2, t = lane & 3, wm = (warp >> 2) * 64, wn = (warp & 3) * 32;
+    const float* xr = nullptr;
+    if (m0 + row < M) xr = x + (long long)(in ? in[m0 + row] / in_div : m0 + row) * K;
+    const u16* wr = n0 + row < N ? (const u16*)w + (long long)(n0 + row) * ld_w + k16 : nullptr;
+    float acc[4][4][4] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        float xv[2][8] = {};
+        uint4 wv[2] = {};
+        if (xr) {
+            load8(xr, k0 + k16, K, xv[0]);
+            load8(xr, k0 + k16 + 8, K, xv[1]);
+        }
+        if (wr) {
+            wv[0] = ld((const uint4*)(wr + k0));
+            wv[1] = ld((const uint4*)(wr + k0) + 1);
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int h = 0; h < 2; h++) {
+            #pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float a = xv[h][2 * i], b = xv[h][2 * i + 1];
+                unsigned v = pack16<TYPE>(a, b);
+                xs[0][row][k16 / 2 + 4 * h + i] = v;
+                if (TERMS == 2) xs[TERMS - 1][row][k16 / 2 + 4 * h + i] = pack16<TYPE>(a - lower<TYPE>(v), b - upper<TYPE>(v));
+            }
+            *(uint4*)&ws[row][k16 / 2 + 4 * h] = wv[h];
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int s = 0; s < BK / 2; s += 8) {
+            unsigned b[4][2];
+            #pragma unroll
+            for (int j = 0; j < 4; j++) {
+                b[j][0] = ws[wn + 8 * j + g][s + t];
+                b[j][1] = ws[wn + 8 * j + g][s + t + 4];
+            }
+            #pragma unroll
+            for (int e = 0; e < TERMS; e++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    int r = wm + 16 * i + g;
+                    unsigned a[4] = {xs[e][r][s + t], xs[e][r + 8][s + t], xs[e][r][s + t + 4], xs[e][r + 8][s + t + 4]};
+                    #pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        if (TYPE == F16) mma_half(acc[i][j], a, b[j]);
+                        else mma_bf16(acc[i][j], a, b[j]);
+                    }
+                }
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < 4; i++)
+        #pragma unroll
+        for (int h = 0; h < 2; h++) {
+            int r = m0 + wm + 16 * i + 8 * h + g;
+            if (r >= M) continue;
+            float* yr = y + (long long)(out ? out[r] : r) * N;
+            #pragma unroll
+            for (int j = 0; j < 4; j++) {
+                int n = n0 + wn + 8 * j + 2 * t;
+                if (n < N) yr[n] = acc[i][j][2 * h] + (bias ? bias[n] : 0.0f);
+                if (n + 1 < N) yr[n + 1] = acc[i][j][2 * h + 1] + (bias ? bias[n + 1] : 0.0f);
+            }
+        }
+}
+
+#define TENSOR(name, TYPE, TERMS)                                                                                        \
+    extern "C" __global__ void __launch_bounds__(256) tensor_##name##_##TERMS(                                           \
+        float* y, const float* x, const void* w, long long ld, const float* bias, int M, int N, int K) {                 \
+        tensor_tile<TYPE, TERMS>(y, x, w, ld, bias, nullptr, 1, nullptr, blockIdx.y * TILE_M, blockIdx.x * TILE_N, M, N, K);     \
+    }
+TENSOR(f16, F16, 1) TENSOR(f16, F16, 2) TENSOR(bf16, BF16, 1) TENSOR(bf16, BF16, 2)
 
 // ---------------------------------------------------------------------------------------------- element by element
 
@@ -782,7 +896,16 @@ MOE_GEMV(f32, F32) MOE_GEMV(f16, F16) MOE_GEMV(bf16, BF16) MOE_GEMV(q8, Q8) MOE_
         Weight a = {(const void*)table[e], (const u16*)table[E + e], (const u16*)table[2 * E + e], ld};                          \
         gemm_tile<TYPE>(y, x, a, nullptr, order + from, div, order + from, m0, blockIdx.x * BN, M, N, K);                        \
     }
-MOE_GEMM(f32, F32) MOE_GEMM(f16, F16) MOE_GEMM(bf16, BF16) MOE_GEMM(q8, Q8) MOE_GEMM(q4, Q4)
+MOE_GEMM(f32, F32) MOE_GEMM(q8, Q8) MOE_GEMM(q4, Q4)
+
+#define MOE_TENSOR(name, TYPE, TERMS)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(256) moe_tensor_##name##_##TERMS(                                                \
+        float* y, const float* x, blocks_t table, const int* order, const int* first, int div, long long ld, int N, int K) {      \
+        int e = blockIdx.z, from = first[e], M = first[e + 1] - from, m0 = blockIdx.y * TILE_M;                                       \
+        if (m0 >= M) return;                                                                                                      \
+        tensor_tile<TYPE, TERMS>(y, x, (const void*)table[e], ld, nullptr, order + from, div, order + from, m0, blockIdx.x * TILE_N, M, N, K); \
+    }
+MOE_TENSOR(f16, F16, 1) MOE_TENSOR(f16, F16, 2) MOE_TENSOR(bf16, BF16, 1) MOE_TENSOR(bf16, BF16, 2)
 
 // out[t] (+)= Σ weight[t, i]·y[t·k + i]. Block t.
 extern "C" __global__ void moe_sum(float* out, const float* y, const float* weight, int k, int C, int add) {
@@ -919,7 +1042,7 @@ extern "C" __global__ void sample(int* out, const float* logits, int V, float T,
         }
         if (cut) keep = (want - over + each - 1) / each;
     }
-    int each = (V + blockDim.x - 1) / blockDim.x, from = min(V, threadIdx.x * each), to = min(V, from + each);
+    int chunk = (V + blockDim.x - 1) / blockDim.x, from = min(V, threadIdx.x * chunk), to = min(V, from + chunk);
     uint64_t same = 0, total, mine = 0;
     for (int i = from; i < to; i++) same += order_key(x[i]) == cut;
     uint64_t nth = scan(same, red64, total);

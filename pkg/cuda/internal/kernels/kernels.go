@@ -7,17 +7,18 @@ import (
 	"compress/gzip"
 	_ "embed"
 	"io"
+	"sync"
 )
 
 //go:embed kernels.ptx.gz
 var compressed []byte
 
-// PTX is the text of the module.
-func PTX() (string, error) {
+// PTX is the text of the module. It is unpacked once.
+var PTX = sync.OnceValues(func() (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		return "", err
 	}
 	text, err := io.ReadAll(r)
 	return string(text), err
-}
+})

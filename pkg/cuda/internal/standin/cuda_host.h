@@ -85,6 +85,18 @@ template <class T> inline T ld(const T *p) {  // a wide load: on a GPU the addre
     return *p;
 }
 inline float half_float(unsigned short h) { _Float16 f; memcpy(&f, &h, 2); return (float)f; }
+inline unsigned hc_half(float x) { _Float16 f = (_Float16)x; unsigned short h; memcpy(&h, &f, 2); return h; }
+inline unsigned hc_bf16(float x) {
+    unsigned u;
+    memcpy(&u, &x, 4);
+    return x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}
+inline unsigned pack_half(float lo, float hi) { return hc_half(lo) | hc_half(hi) << 16; }
+inline unsigned pack_bf16(float lo, float hi) { return hc_bf16(lo) | hc_bf16(hi) << 16; }
+// The warp's matrix product m16n8k16, with the fragments as the PTX manual lays them out.
+void hc_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], bool bf16);
+inline void mma_half(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { hc_mma(d, a, b, false); }
+inline void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { hc_mma(d, a, b, true); }
 
 // Kernel table: name, parameter sizes, typed call through the driver's void *params[].
 struct hc_kernel { const char *name; void (*call)(void **); const int *sizes; int nparams; };

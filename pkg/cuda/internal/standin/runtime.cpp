@@ -15,7 +15,7 @@
 
 enum State { NEW, READY, WAIT_BLOCK, WAIT_WARP, DONE };
 struct Fiber : hc_thread { void *sp; void *stack; State st; unsigned parity; };
-struct Warp { uint64_t slot[2][32]; unsigned arrived, mask; };
+struct Warp { uint64_t slot[2][32]; unsigned arrived, mask; unsigned a[2][32][4], b[2][32][2]; };
 
 constexpr size_t STACK = 128 << 10;
 
@@ -217,6 +217,32 @@ uint64_t hc_shuffle(unsigned mask, uint64_t bits, unsigned src) {
     w.slot[p][t->lane] = bits;
     hc_syncwarp(mask);
     return w.slot[p][src & 31];
+}
+
+static float number(unsigned word, int half, bool bf16) {
+    unsigned short h = word >> (16 * half);
+    unsigned u = (unsigned)h << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return bf16 ? f : half_float(h);
+}
+
+void hc_mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], bool bf16) {
+    hc_runner *r = hc_tls.running;
+    Fiber *t = r->running;
+    Warp &w = r->w[(t - r->f.data()) / 32];
+    unsigned p = t->parity;
+    t->parity ^= 1;
+    memcpy(w.a[p][t->lane], a, sizeof a);
+    memcpy(w.b[p][t->lane], b, sizeof b);
+    hc_syncwarp(0xffffffffu);
+    for (int i = 0; i < 4; i++) {
+        int row = t->lane / 4 + i / 2 * 8, col = t->lane % 4 * 2 + i % 2;
+        float sum = 0;
+        for (int k = 0; k < 16; k++)
+            sum += number(w.a[p][row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k % 2, bf16) * number(w.b[p][col * 4 + k % 8 / 2][k / 8], k % 2, bf16);
+        d[i] += sum;
+    }
 }
 
 namespace {
