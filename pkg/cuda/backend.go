@@ -253,6 +253,11 @@ func (b *Backend) Logits(dst, h *tensor.Tensor, head tensor.Linear, softCap floa
 	return b.download(dst.Data, b.logits)
 }
 
+// softmax turns each row of scores into weights that sum to 1.
+func (b *Backend) softmax(x *tensor.Tensor) error {
+	return b.dev.launch("softmax", dim{x.Rows(), 1, 1}, threads(x.Dim(-1)), 0, at(x), x.Dim(-1))
+}
+
 // Read copies x to the host.
 func (b *Backend) Read(x *tensor.Tensor) (*tensor.Tensor, error) {
 	host := tensor.New(x.Shape...)

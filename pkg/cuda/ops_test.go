@@ -614,3 +614,18 @@ func (p *pair) fill(be model.Backend, c *kvcache.Cache, k, v *tensor.Tensor, lat
 	}
 	return c.Advance(s.IDs)
 }
+
+func TestSoftmax(t *testing.T) {
+	p := newPair(t)
+	for _, c := range []int{1, 31, 256, 5000} {
+		p.both(fmt.Sprintf("width %d", c), 1e-5, func(be model.Backend, x []*tensor.Tensor) (*tensor.Tensor, error) {
+			if be == p.gpu {
+				return x[0], p.gpu.softmax(x[0])
+			}
+			for i := range x[0].Rows() {
+				tensor.Softmax(x[0].Row(i))
+			}
+			return x[0], nil
+		}, p.random(3, c))
+	}
+}

@@ -6,7 +6,7 @@ out=$1 cu=$(realpath "$2") ptx=$3 include=$4
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 grep -oP '\.entry \K\w+' "$ptx" | sed 's/.*/HC_KERNEL(&)/' >"$tmp/kernels.list"
-flags=(-std=c++17 -O2 -march=native -ffp-contract=fast -fPIC -fvisibility=hidden -Wall -Wno-unknown-pragmas -I"$here" -I"$tmp")
+flags=(-std=c++17 "${HC_OPT:--O2}" -march=native -ffp-contract=fast -fPIC -fvisibility=hidden -Wall -Wno-unknown-pragmas -I"$here" -I"$tmp")
 [ "$(uname -m)" = x86_64 ] && flags+=(-mtls-dialect=gnu2) # cheap thread_local in a dlopened library
 g++ "${flags[@]}" -DKERNELS_CU="\"$cu\"" -c "$here/kernels_host.cpp" -o "$tmp/k.o" &
 kernels=$!
