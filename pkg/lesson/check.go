@@ -43,14 +43,17 @@ func exercises() map[string]exercise {
 	all := map[string]exercise{}
 	for _, m := range []map[string]exercise{
 		tourExercises(),
+		tokenExercises(),
 		positionExercises(),
 		attentionExercises(),
 		blockExercises(),
 		logitsExercises(),
 		variantsExercises(),
 		samplingExercises(),
+		loopExercises(),
 		cacheExercises(),
 		lossExercises(),
+		realExercises(),
 	} {
 		maps.Copy(all, m)
 	}
