@@ -79,6 +79,11 @@ async function startLab() {
   return { ...(await address.catch((e) => { stop(); throw e; })), stop, log: () => log };
 }
 
+// nameOf is what a notebook's screenshots are called: "zh-08-sampling".
+function nameOf(file) {
+  return file.replace(/\.ipynb$/, "").split(path.sep).filter((p) => p !== "notebooks").join("-");
+}
+
 // expected counts what a notebook file says must be on the page.
 function expected(file) {
   const nb = JSON.parse(fs.readFileSync(file, "utf8"));
@@ -176,7 +181,7 @@ async function setTheme(page, name) {
 }
 
 async function checkLab(browser, lab, file) {
-  const name = path.basename(file, ".ipynb");
+  const name = nameOf(file);
   const shot = (kind) => path.join(options.out, `${name}-${kind}`);
   const want = expected(path.join(root, file));
   const messages = [];
@@ -205,6 +210,7 @@ async function checkLab(browser, lab, file) {
   const ours = messages.filter((m) => !foreign.some((f) => f.test(m)));
   for (const m of ours) console.log("  console: " + m.slice(0, 400));
   expect(ours.length === 0, `${file}: ${ours.length} errors in the browser's console`);
+  await fetch(`${lab.base}/api/kernels?token=${lab.token}`).then((r) => r.json()).then((list) => Promise.all(list.map((k) => fetch(`${lab.base}/api/kernels/${k.id}?token=${lab.token}`, { method: "DELETE" }))));
   await page.evaluate(() => { window.onbeforeunload = null; });
   await page.close({ runBeforeUnload: false });
 }
@@ -243,7 +249,7 @@ async function checkUntrusted(browser, lab, file, folder) {
   const want = expected(path.join(root, file));
   const messages = [];
   const page = await open(browser, lab, copy, messages);
-  const seen = await through(page, path.join(options.out, `${path.basename(file, ".ipynb")}-untrusted`));
+  const seen = await through(page, path.join(options.out, `${nameOf(file)}-untrusted`));
   console.log(`${file}: untrusted: ${seen.live} live, ${seen.pictures} pictures`);
   expect(seen.live === 0, `${file}: untrusted: ${seen.live} live charts, want none`);
   expect(seen.pictures === want.pictures, `${file}: untrusted: ${seen.pictures} pictures, want ${want.pictures}`);
@@ -251,7 +257,7 @@ async function checkUntrusted(browser, lab, file, folder) {
 }
 
 async function checkExport(browser, file) {
-  const name = path.basename(file, ".ipynb");
+  const name = nameOf(file);
   const env = { ...process.env, JUPYTER_CONFIG_DIR: path.join(home, "jupyter/config"), JUPYTER_DATA_DIR: path.join(home, "jupyter/data") };
   const made = spawnSync(path.join(home, "venv/bin/python"), ["-m", "nbconvert", "--to", "html", "--output-dir", options.out, "--output", name + ".html", path.join(root, file)], { env, encoding: "utf8" });
   expect(made.status === 0, `${file}: export: ${made.stderr?.slice(-500)}`);

@@ -336,7 +336,6 @@ func (b *bars) live() map[string]any {
 	o := b.o
 	chart := charts.NewBar()
 	labels := opts.XAxis{Type: "category", Data: b.labels}
-	_, hi := b.span()
 	for g, values := range b.groups {
 		data := make([]opts.BarData, len(values))
 		for i, v := range values {
@@ -361,10 +360,9 @@ func (b *bars) live() map[string]any {
 	option := base(&chart.BaseConfiguration, o, len(b.groups))
 	values := axis(o.YLabel, o.LogY, "value")
 	if o.Min != 0 || o.Max != 0 {
-		values["min"], values["max"] = o.Min, o.Max
-	} else if o.LogY {
-		lo, _ := b.span()
-		values["min"], values["max"] = lo, rounded(hi)
+		ranged(values, o.Min, o.Max)
+	} else if lo, hi := b.span(); o.LogY {
+		ranged(values, lo, hi)
 	}
 	names := axis(o.XLabel, false, "category")
 	names["data"] = labels.Data

@@ -195,19 +195,22 @@ func (l *lines) live() map[string]any {
 	option := base(&chart.BaseConfiguration, o, len(l.ys))
 	x, y := axis(o.XLabel, o.LogX, "value"), axis(o.YLabel, o.LogY, "value")
 	if lo, hi := l.guided("x", l.x); lo < hi {
-		x["min"], x["max"] = rounded(lo), rounded(hi)
+		ranged(x, lo, hi)
 	}
 	if !o.LogY && !o.Area {
 		y["scale"] = true
 	}
+	from, to := span(l.ys...)
 	if lo, hi := l.guided("y", l.ys...); o.Min != 0 || o.Max != 0 {
-		y["min"], y["max"] = o.Min, o.Max
-	} else if from, to := span(l.ys...); lo < hi {
-		if lo < from {
-			y["min"] = rounded(lo)
+		ranged(y, o.Min, o.Max)
+	} else if lo < from || hi > to { // ECharts makes no room for guides
+		if o.Area {
+			lo = math.Min(lo, 0)
 		}
-		if hi > to {
-			y["max"] = rounded(hi + (hi-lo)*0.03)
+		if step := niceStep(lo, hi); o.LogY {
+			ranged(y, math.Pow(10, math.Floor(math.Log10(lo))), math.Pow(10, math.Ceil(math.Log10(hi))))
+		} else {
+			ranged(y, math.Floor(lo/step)*step, math.Ceil(hi/step+0.1)*step)
 		}
 	}
 	option["xAxis"], option["yAxis"] = x, y
@@ -216,7 +219,7 @@ func (l *lines) live() map[string]any {
 	return option
 }
 
-// guided spans values and the guides of their axis, for which ECharts makes no room itself.
+// guided spans values and the guides of their axis.
 func (l *lines) guided(which string, rows ...[]float64) (lo, hi float64) {
 	lo, hi = span(rows...)
 	for _, g := range l.o.Guides {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 
@@ -127,6 +128,25 @@ func axis(name string, log bool, kind string) map[string]any {
 		a["minorTick"] = map[string]any{"show": true}
 	}
 	return a
+}
+
+// ranged sets where an axis begins and ends. ECharts labels both ends, also where that is no round number;
+// those labels are left out unless they stand well away from the round ones.
+func ranged(a map[string]any, lo, hi float64) {
+	lo, hi = rounded(lo), rounded(hi)
+	a["min"], a["max"] = lo, hi
+	near := func(v, step float64) bool {
+		off := math.Abs(v/step - math.Round(v/step))
+		return off > 1e-6 && off < 0.5
+	}
+	label := a["axisLabel"].(map[string]any)
+	if a["type"] == "log" {
+		label["showMinLabel"], label["showMaxLabel"] = !near(math.Log10(lo), 1), !near(math.Log10(hi), 1)
+		return
+	}
+	step := niceStep(lo, hi)
+	a["interval"] = step
+	label["showMinLabel"], label["showMaxLabel"] = !near(lo, step), !near(hi, step)
 }
 
 // markGuides puts the guides on the first series.

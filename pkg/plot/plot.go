@@ -90,8 +90,13 @@ func (o Options) checked(kind string, series int) (Options, error) {
 	if err := finite(kind, "Min and Max", []float64{o.Min, o.Max}); err != nil {
 		return o, err
 	}
-	if o.Min > o.Max {
-		return o, fmt.Errorf("plot: %s: Min %g is above Max %g", kind, o.Min, o.Max)
+	if o.Min != 0 || o.Max != 0 {
+		if o.Min >= o.Max {
+			return o, fmt.Errorf("plot: %s: Min %g is not below Max %g", kind, o.Min, o.Max)
+		}
+		if o.LogY && o.Min <= 0 {
+			return o, fmt.Errorf("plot: %s: Min: want a value above zero on a logarithmic axis, got %g", kind, o.Min)
+		}
 	}
 	for i, g := range o.Guides {
 		if g.Axis != "x" && g.Axis != "y" {

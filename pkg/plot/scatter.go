@@ -292,7 +292,8 @@ func (s *scatter) live() map[string]any {
 	}
 	x0, x1, y0, y1 := s.ranges()
 	x, y := axis(o.XLabel, o.LogX, "value"), axis(o.YLabel, o.LogY, "value")
-	x["min"], x["max"], y["min"], y["max"] = x0, x1, y0, y1
+	ranged(x, x0, x1)
+	ranged(y, y0, y1)
 	if s.roof != nil {
 		points := [][]float64{{x0, s.roof.at(x0)}, {rounded(s.roof.bend()), s.roof.peak}, {x1, s.roof.peak}}
 		option["series"] = append(option["series"].([]any), map[string]any{
