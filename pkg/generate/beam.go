@@ -11,6 +11,7 @@ import (
 	"forwardpass/pkg/lmhead"
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/sample"
+	"forwardpass/pkg/tensor"
 )
 
 // BeamOptions of [Beam]. Only Beams and MaxNewTokens must be set.
@@ -29,6 +30,10 @@ type BeamOptions struct {
 	// and filters have no place in a search.
 	Penalties sample.Options
 	Cache     kvcache.Options
+
+	// Forward, where it is set, gives the logits [n, V] that follow n sequences of ids, instead of forward passes with a cache of
+	// the search's own: package serve lets its scheduler run them among other requests.
+	Forward func(ctx context.Context, seqs [][]int) (*tensor.Tensor, error)
 }
 
 // EarlyStopping says when beam search ends before MaxNewTokens. The names in parentheses are transformers' values.
@@ -109,11 +114,14 @@ func (s *search) free() {
 }
 
 func (s *search) run(ctx context.Context) ([]Hypothesis, error) {
-	c, err := s.m.NewCache(s.Cache)
-	if err != nil {
-		return nil, err
+	s.running = []beam{{}}
+	if s.Forward == nil {
+		c, err := s.m.NewCache(s.Cache)
+		if err != nil {
+			return nil, err
+		}
+		s.caches = []*kvcache.Cache{c}
 	}
-	s.running, s.caches = []beam{{}}, []*kvcache.Cache{c}
 	for n := 1; ; n++ { // n new tokens after this step
 		if err := s.forward(ctx); err != nil {
 			return nil, err
@@ -134,7 +142,15 @@ func (s *search) run(ctx context.Context) ([]Hypothesis, error) {
 }
 
 // forward runs the last token of each running beam, or the prompt.
-func (s *search) forward(ctx context.Context) error {
+func (s *search) forward(ctx context.Context) (err error) {
+	if s.Forward != nil {
+		var seqs [][]int
+		for _, b := range s.running {
+			seqs = append(seqs, slices.Concat(s.prompt, b.ids))
+		}
+		s.batch.Logits, err = s.Forward(ctx, seqs) // [beams, V]
+		return err
+	}
 	s.batch.Seqs = s.batch.Seqs[:0]
 	for i, b := range s.running {
 		ids := s.prompt
@@ -197,7 +213,9 @@ func (s *search) advance(best []beam) {
 	for _, b := range best {
 		if !b.ended && len(running) < s.Beams {
 			running = append(running, b)
-			caches = append(caches, s.caches[b.parent].Fork())
+			if s.Forward == nil {
+				caches = append(caches, s.caches[b.parent].Fork())
+			}
 		}
 	}
 	s.free()

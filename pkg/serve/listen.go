@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,8 +22,8 @@ type ServerOptions struct {
 	Model     *model.Model
 	Tokenizer *tokenize.Tokenizer
 
-	Addr      string // host:port; 127.0.0.1:8000. Without a host it is the loopback interface; port 0 is any free one
-	Scheduler Options
+	Addr      string  // host:port; 127.0.0.1:8000. Without a host it is the loopback interface; port 0 is any free one
+	Scheduler Options // the zero value: a gigabyte of blocks, with a radix tree where the model allows one
 	Handler   HandlerOptions
 	Grace     time.Duration  // how long a shutdown waits for running requests; 10 s
 	Ready     func(net.Addr) // called when clients can connect
@@ -48,10 +49,19 @@ func ListenAndServe(ctx context.Context, o ServerOptions) error {
 	if host == "" {
 		host = "127.0.0.1"
 	}
+	run := Model(o.Model)
+	if s := &o.Scheduler; reflect.ValueOf(*s).IsZero() {
+		const size = 16
+		s.BlockSize = size
+		s.Blocks = int(max(1<<30/o.Model.CacheDims().Bytes(1, size, 4), int64(run.context()/size+1)))
+		if !run.changes(1, run.context()) {
+			s.Prefix = RadixTree
+		}
+	}
 	if o.Scheduler.MaxWaiting == 0 {
 		o.Scheduler.MaxWaiting = 1024
 	}
-	loop, err := Start(Model(o.Model), o.Scheduler)
+	loop, err := Start(run, o.Scheduler)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,9 @@ func (s *Scheduler) Submit(r *Request, onToken func(generate.Token), onDone func
 		if err != nil {
 			return nil, err
 		}
-		q.generator = g
+		if q.generator = g; r.probe != nil {
+			q.generator = &probed{generator: g, see: r.probe}
+		}
 		job.seqs = append(job.seqs, q)
 	}
 	if !s.memory.fits(limit) {

@@ -162,6 +162,9 @@ type Request struct {
 	Arrival time.Duration
 	Length  int
 
+	// probe, where it is set, gets the logits after the prompt, and the request ends: a step of a search that decides for itself.
+	probe func(logits []float32)
+
 	// Then makes the request that follows when this one is done, for Replay: a user who reads the answer and writes the next
 	// message. nil, or a nil request: none.
 	Then func(results []*generate.Result) *Request
