@@ -1,6 +1,8 @@
 package model
 
 import (
+	"errors"
+
 	"forwardpass/pkg/attention"
 	"forwardpass/pkg/block"
 	"forwardpass/pkg/embed"
@@ -55,13 +57,55 @@ func (c *CPU) Clamp(x *tensor.Tensor, limit float32) error {
 	return nil
 }
 
-func (c *CPU) Norm(dst, x *tensor.Tensor, n *block.Norm) error { return n.ForwardInto(dst, x) }
+func (c *CPU) Norm(dst, x *tensor.Tensor, n *block.Norm) error {
+	rows, width := x.Rows(), x.Dim(-1)
+	if rows < manyRows {
+		return n.ForwardInto(dst, x)
+	}
+	if dst != x {
+		dst.Resize(x.Shape...)
+	}
+	return inParts(rows, func(lo, hi int) error {
+		from, err := tensor.From(x.Data[lo*width:hi*width], hi-lo, width)
+		if err != nil {
+			return err
+		}
+		to := from
+		if dst != x {
+			if to, err = tensor.From(dst.Data[lo*width:hi*width], hi-lo, width); err != nil {
+				return err
+			}
+		}
+		return n.ForwardInto(to, from)
+	})
+}
+
+// manyRows are worth being shared between the workers: a prompt's, not a decode step's.
+const manyRows = 32
+
+// inParts calls f for rows lo…hi of n, in parallel.
+func inParts(n int, f func(lo, hi int) error) error {
+	parts := min(4*tensor.Workers(), (n+manyRows/2-1)/(manyRows/2))
+	errs := make([]error, parts)
+	tensor.Parallel(parts, tensor.Func(func(i int) { errs[i] = f(n*i/parts, n*(i+1)/parts) }))
+	return errors.Join(errs...)
+}
 
 func (c *CPU) Linear(x *tensor.Tensor, ps ...tensor.Product) error { return tensor.MatMuls(x, ps...) }
 
 func (c *CPU) Rope(x *tensor.Tensor, t *rope.Table, offset int, s *Step) error {
 	heads, dim := x.Shape[1], x.Shape[2]
 	for _, q := range s.Seqs {
+		if q.T >= manyRows {
+			row, length := q.Row, q.Len()
+			err := inParts(q.T, func(lo, hi int) error {
+				return t.ApplyStrided(x.Data[(row+lo)*heads*dim+offset:], heads, heads*dim, dim, s.Pos[row+lo:row+hi], length)
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if err := t.ApplyStrided(x.Data[q.Row*heads*dim+offset:], heads, heads*dim, dim, s.Pos[q.Row:q.Row+q.T], q.Len()); err != nil {
 			return err
 		}
