@@ -21,9 +21,9 @@ func meanTTFT(s Summary) float64   { return s.TTFT.Mean.Seconds() }
 // without, the table is only shown.
 func TestMeasured(t *testing.T) {
 	_, strict := long(t)
-	tries, rounds, n := 1, 1, 40
+	tries, rounds, n, longest := 1, 1, 20, 60
 	if strict {
-		tries, rounds, n = 4, 3, 120
+		tries, rounds, n, longest = 4, 3, 120, 260
 	}
 	m, _ := storyland(t)
 	l := Load{Requests: n, Prompt: 60, New: 40, Seed: 6, Vocab: m.Config.VocabSize}
@@ -38,7 +38,7 @@ func TestMeasured(t *testing.T) {
 	for try := range tries {
 		runs := map[string][]pair{}
 		for range rounds {
-			sideBySide(t, m, groups, runs)
+			sideBySide(t, m, longest, groups, runs)
 		}
 		off := report(t, groups, runs)
 		if !strict || off <= 0.15 {
@@ -56,10 +56,10 @@ type group struct {
 }
 
 // sideBySide measures and simulates every case once.
-func sideBySide(t *testing.T, m *model.Model, groups []group, runs map[string][]pair) {
+func sideBySide(t *testing.T, m *model.Model, longest int, groups []group, runs map[string][]pair) {
 	t.Helper()
 	ctx := context.Background()
-	cost, err := Calibrate(ctx, Model(m), m.Config.VocabSize, 260)
+	cost, err := Calibrate(ctx, Model(m), m.Config.VocabSize, longest)
 	if err != nil {
 		t.Fatal(err)
 	}

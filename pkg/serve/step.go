@@ -70,11 +70,18 @@ func (s Step) Utilisation() float64 {
 	return float64(s.Tokens) / float64(s.Slots)
 }
 
-// Column takes one number of each step (or of each record, …), for charts.
-func Column[T any](rows []T, f func(T) float64) []float64 {
+// Column takes one number of each step (or of each record, outcome, …), for charts. Times become seconds.
+func Column[T any, N int | float64 | time.Duration](rows []T, f func(T) N) []float64 {
 	out := make([]float64, len(rows))
 	for i, r := range rows {
-		out[i] = f(r)
+		switch v := any(f(r)).(type) {
+		case time.Duration:
+			out[i] = v.Seconds()
+		case int:
+			out[i] = float64(v)
+		case float64:
+			out[i] = v
+		}
 	}
 	return out
 }

@@ -66,7 +66,7 @@ func (r *Run) Grid(cols int) (states [][]float64, times []float64) {
 
 // Times are the starts of the steps, in seconds: the x axis for [Column] of the steps.
 func (r *Run) Times() []float64 {
-	return Column(r.Steps, func(s Step) float64 { return s.Start.Seconds() })
+	return Column(r.Steps, func(s Step) time.Duration { return s.Start })
 }
 
 // Case is a scheduler to compare with others.
