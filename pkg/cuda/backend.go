@@ -26,6 +26,7 @@ type Backend struct {
 	turns       map[*rope.Table]*turns
 	kept        []kept
 	weightBytes int64
+	cacheBytes  int64
 
 	arena   arena
 	step    step
@@ -70,7 +71,7 @@ func StatsOf(be model.Backend) (Stats, bool) {
 	b.dev.mu.Lock()
 	defer b.dev.mu.Unlock()
 	s := b.dev.stats
-	s.Weights = b.weightBytes
+	s.Weights, s.Cache = b.weightBytes, b.cacheBytes
 	return s, true
 }
 

@@ -111,5 +111,6 @@ type Stats struct {
 	Uploaded  int64 // bytes, host to device, without weights
 	Fetched   int64 // bytes, device to host
 	Weights   int64 // bytes of weights on the device
+	Cache     int64 // bytes of the blocks of all caches
 	Allocated int64 // bytes of device memory in use: weights, activations and cache
 }

@@ -19,21 +19,22 @@ import (
 // device is a GPU with its context, the kernels and one stream. enter ties the calling goroutine to its OS thread and
 // makes the context current there; everything up to leave happens on that thread: a whole forward pass.
 type device struct {
-	mu      sync.Mutex
-	ordinal int
-	users   int // backends; guarded by devices.mu
-	info    Device
-	ctx     cu.CUContext
-	mod     cu.Module
-	stream  cu.Stream
-	fns     map[string]cu.Function
-	lost    error  // the error that ended the context
-	last    string // the kernel started last
-	count   int    // kernels started since the device was last waited for
-	sync    bool
-	words   []uint64 // of the parameters of a launch
-	ptrs    []unsafe.Pointer
-	stats   Stats
+	mu                      sync.Mutex
+	ordinal                 int
+	users                   int // backends; guarded by devices.mu
+	info                    Device
+	ctx                     cu.CUContext
+	mod                     cu.Module
+	stream                  cu.Stream
+	fns                     map[string]cu.Function
+	lost                    error  // the error that ended the context
+	last                    string // the kernel started last, with its blocks and threads
+	lastBlocks, lastThreads int
+	count                   int // kernels started since the device was last waited for
+	sync                    bool
+	words                   []uint64 // of the parameters of a launch
+	ptrs                    []unsafe.Pointer
+	stats                   Stats
 }
 
 // devices are the open ones. A context takes hundreds of megabytes of a GPU's memory, so the backends of a process share one.
@@ -377,7 +378,7 @@ func (d *device) launch(name string, grid dim, threads, shared int, args ...any)
 	for i := range d.words {
 		d.ptrs = append(d.ptrs, unsafe.Pointer(&d.words[i]))
 	}
-	d.last = name
+	d.last, d.lastBlocks, d.lastThreads = name, grid[0]*grid[1]*grid[2], threads
 	d.count++
 	d.stats.Launches++
 	if err := fn.Launch(grid[0], grid[1], grid[2], threads, 1, 1, shared, d.stream, d.ptrs); err != nil {

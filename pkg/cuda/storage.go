@@ -54,6 +54,7 @@ func (s *storage) Grow(blocks int) error {
 			return fmt.Errorf("cuda: %d cache blocks: %w", blocks-have, err)
 		}
 		s.chunks = append(s.chunks, chunk{have, p, size})
+		s.b.cacheBytes += size
 		for range blocks - have {
 			s.of = append(s.of, int32(len(s.chunks)-1))
 		}
@@ -76,6 +77,7 @@ func (s *storage) Close() error {
 		errs = append(errs, s.b.dev.wait())
 		for _, c := range s.chunks {
 			errs = append(errs, s.b.dev.free(c.at, c.size))
+			s.b.cacheBytes -= c.size
 		}
 		return nil
 	})

@@ -20,3 +20,6 @@ func Devices() ([]Device, error) { return nil, unavailable() }
 
 // StatsOf is what a backend of this package has done; false for others.
 func StatsOf(model.Backend) (Stats, bool) { return Stats{}, false }
+
+// Measure runs every kernel against its CPU stage, and prefill and decode of the model at path, on a device.
+func Measure(path string, o Options) (*Report, error) { return nil, unavailable() }
