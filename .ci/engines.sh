@@ -17,14 +17,14 @@ if [ "$(cat $env/stamp 2>/dev/null)" != "$want" ]; then
     echo "$want" >$env/stamp
 fi
 
-echo "== the official client for Python on our server; a hundred clients for a minute"
-FORWARDPASS_PYTHON=$PWD/$env/bin/python FORWARDPASS_LOAD=${FORWARDPASS_LOAD:-1m} \
-    go test ./pkg/serve -run 'TestPython|TestHundredClients|TestMeasured' -count=1 -v -timeout 15m
+echo "== the official client for Python on our server; a hundred clients for a minute; measured and simulated; SmolLM2"
+FORWARDPASS_MODELS=$models FORWARDPASS_PYTHON=$PWD/$env/bin/python FORWARDPASS_LOAD=${FORWARDPASS_LOAD:-1m} \
+    go test ./pkg/serve -run 'TestPython|TestHundredClients|TestMeasured|TestSmolLM2' -count=1 -v -timeout 15m
 
 echo "== our client on llama.cpp's server"
 port=$($env/bin/python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 log=$(mktemp)
-$env/bin/python -m llama_cpp.server --model "$model" --host 127.0.0.1 --port "$port" --n_ctx 1024 --logits_all true >"$log" 2>&1 &
+$env/bin/python -m llama_cpp.server --model "$model" --host 127.0.0.1 --port "$port" --n_ctx 1024 --logits_all true --interrupt_requests false >"$log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null; wait $server 2>/dev/null || true; rm -f "$log"' EXIT
 for _ in $(seq 120); do
