@@ -96,21 +96,21 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 		}
 	case typ == Q8_0:
 		if wide {
-			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sums32(), halves())
+			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		} else {
-			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sums32(), halves())
+			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		}
 	case typ == Q4_0:
 		if wide {
-			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sums32(), halves())
+			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		} else {
-			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sums32(), halves())
+			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		}
 	case typ == Q4_1:
 		if wide {
-			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sums32(), halves())
+			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		} else {
-			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sums32(), halves())
+			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		}
 	case typ == Q5_0:
 		if wide {
@@ -126,9 +126,9 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 		}
 	case typ == Q4_K:
 		if wide {
-			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sums32(), halves())
+			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
 		} else {
-			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sums32(), halves())
+			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
 		}
 	case typ == Q5_K:
 		if wide {

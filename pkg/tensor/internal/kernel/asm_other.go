@@ -34,3 +34,9 @@ func vecGELUTanh(x []float32)                      {}
 
 func readAll(b []byte)     { plainRead(b) }
 func fmaAll(n int) float64 { return plainFMA(n) }
+
+func quantizeRow(q []int8, scales, sums32, sums16, x []float32) {}
+
+func int8Rows(y []float32, in *Input, i int, typ Type, w []byte, rows int) {}
+
+var vnni = false

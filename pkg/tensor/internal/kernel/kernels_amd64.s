@@ -11198,6 +11198,1221 @@ dotQ4KAVX512_loop:
 	VZEROUPPER
 	RET
 
+// func int8Q80AVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·int8Q80AVX2(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q80AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q80AVX2_loop:
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000022, DI
+	VMOVDQU      2(DX), Y2
+	VMOVDQU      (R8), Y3
+	VPABSB       Y2, Y4
+	VPSIGNB      Y2, Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   Y3, Y4, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	MOVWQZX      (DX), SI
+	VBROADCASTSS (BX)(SI*4), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000004, R10
+	DECQ         R11
+	JNZ          int8Q80AVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q80AVX2_row
+	VZEROUPPER
+	RET
+
+DATA ones16<>+0(SB)/4, $0x00010001
+DATA ones16<>+4(SB)/4, $0x00010001
+DATA ones16<>+8(SB)/4, $0x00010001
+DATA ones16<>+12(SB)/4, $0x00010001
+DATA ones16<>+16(SB)/4, $0x00010001
+DATA ones16<>+20(SB)/4, $0x00010001
+DATA ones16<>+24(SB)/4, $0x00010001
+DATA ones16<>+28(SB)/4, $0x00010001
+GLOBL ones16<>(SB), RODATA|NOPTR, $32
+
+// func int8Q40AVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·int8Q40AVX2(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q40AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q40AVX2_loop:
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000012, DI
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   (R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	MOVWQZX      (DX), SI
+	VBROADCASTSS (BX)(SI*4), Y7
+	VMULSS       minus8<>+0(SB), X7, X9
+	VFMADD231SS  (R10), X9, X1
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000004, R10
+	DECQ         R11
+	JNZ          int8Q40AVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q40AVX2_row
+	VZEROUPPER
+	RET
+
+DATA lownibbles<>+0(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+4(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+8(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+12(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+16(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+20(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+24(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+28(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+32(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+36(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+40(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+44(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+48(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+52(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+56(SB)/4, $0x0f0f0f0f
+DATA lownibbles<>+60(SB)/4, $0x0f0f0f0f
+GLOBL lownibbles<>(SB), RODATA|NOPTR, $64
+
+// func int8Q41AVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·int8Q41AVX2(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q41AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q41AVX2_loop:
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000014, DI
+	VMOVDQU      4(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   (R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	MOVWQZX      (DX), SI
+	VBROADCASTSS (BX)(SI*4), Y7
+	MOVWQZX      2(DX), SI
+	VMOVSS       (BX)(SI*4), X9
+	VFMADD231SS  (R10), X9, X1
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000004, R10
+	DECQ         R11
+	JNZ          int8Q41AVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q41AVX2_row
+	VZEROUPPER
+	RET
+
+// func int8Q4KAVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·int8Q4KAVX2(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), BX
+
+int8Q4KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), SI
+	MOVQ   xs+40(FP), DI
+	MOVQ   sums+48(FP), R8
+	MOVQ   blocks+24(FP), R9
+
+int8Q4KAVX2_loop:
+	PREFETCHT0   (BX)
+	PREFETCHT0   64(BX)
+	PREFETCHT0   128(BX)
+	ADDQ         $0x00000090, BX
+	MOVL         4(DX), R10
+	MOVL         8(DX), R11
+	MOVL         12(DX), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VFNMADD231PS (R8), Y9, Y1
+	VMOVDQU      16(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   (SI), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS (SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   32(SI), Y3, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 4(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 4(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      48(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   64(SI), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 8(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   96(SI), Y3, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 12(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 12(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      80(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   128(SI), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 16(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 16(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   160(SI), Y3, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 20(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 20(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      112(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   192(SI), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 24(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 24(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   224(SI), Y3, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 28(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 28(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000090, DX
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R8
+	DECQ         R9
+	JNZ          int8Q4KAVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q4KAVX2_row
+	VZEROUPPER
+	RET
+
+// func int8Q6KAVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·int8Q6KAVX2(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q6KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q6KAVX2_loop:
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	PREFETCHT0   192(DI)
+	ADDQ         $0x000000d2, DI
+	MOVWQZX      208(DX), SI
+	VBROADCASTSS (BX)(SI*4), Y10
+	VPMOVSXBD    192(DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VMULPS       minus32<>+0(SB), Y8, Y8
+	VFMADD231PS  (R10), Y8, Y1
+	VPMOVSXBD    200(DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(SP)
+	VMULPS       minus32<>+0(SB), Y8, Y8
+	VFMADD231PS  32(R10), Y8, Y1
+	VMOVDQU      128(DX), Y11
+	VMOVDQU      (DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   (R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS (SP), X7
+	VBROADCASTSS 4(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      32(DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   32(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 8(SP), X7
+	VBROADCASTSS 12(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 4(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      (DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VMOVDQA      Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   64(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 16(SP), X7
+	VBROADCASTSS 20(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      32(DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSRLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   96(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 24(SP), X7
+	VBROADCASTSS 28(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 12(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      160(DX), Y11
+	VMOVDQU      64(DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   128(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 32(SP), X7
+	VBROADCASTSS 36(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 16(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      96(DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   160(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 40(SP), X7
+	VBROADCASTSS 44(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 20(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      64(DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VMOVDQA      Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   192(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 48(SP), X7
+	VBROADCASTSS 52(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 24(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      96(DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSRLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPMADDUBSW   224(R8), Y2, Y6
+	VPMADDWD     ones16<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VBROADCASTSS 56(SP), X7
+	VBROADCASTSS 60(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 28(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x000000d2, DX
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000040, R10
+	DECQ         R11
+	JNZ          int8Q6KAVX2_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q6KAVX2_row
+	VZEROUPPER
+	RET
+
+DATA minus32<>+0(SB)/4, $0xc2000000
+DATA minus32<>+4(SB)/4, $0xc2000000
+DATA minus32<>+8(SB)/4, $0xc2000000
+DATA minus32<>+12(SB)/4, $0xc2000000
+DATA minus32<>+16(SB)/4, $0xc2000000
+DATA minus32<>+20(SB)/4, $0xc2000000
+DATA minus32<>+24(SB)/4, $0xc2000000
+DATA minus32<>+28(SB)/4, $0xc2000000
+DATA minus32<>+32(SB)/4, $0xc2000000
+DATA minus32<>+36(SB)/4, $0xc2000000
+DATA minus32<>+40(SB)/4, $0xc2000000
+DATA minus32<>+44(SB)/4, $0xc2000000
+DATA minus32<>+48(SB)/4, $0xc2000000
+DATA minus32<>+52(SB)/4, $0xc2000000
+DATA minus32<>+56(SB)/4, $0xc2000000
+DATA minus32<>+60(SB)/4, $0xc2000000
+GLOBL minus32<>(SB), RODATA|NOPTR, $64
+
+DATA highbits<>+0(SB)/4, $0x30303030
+DATA highbits<>+4(SB)/4, $0x30303030
+DATA highbits<>+8(SB)/4, $0x30303030
+DATA highbits<>+12(SB)/4, $0x30303030
+DATA highbits<>+16(SB)/4, $0x30303030
+DATA highbits<>+20(SB)/4, $0x30303030
+DATA highbits<>+24(SB)/4, $0x30303030
+DATA highbits<>+28(SB)/4, $0x30303030
+DATA highbits<>+32(SB)/4, $0x30303030
+DATA highbits<>+36(SB)/4, $0x30303030
+DATA highbits<>+40(SB)/4, $0x30303030
+DATA highbits<>+44(SB)/4, $0x30303030
+DATA highbits<>+48(SB)/4, $0x30303030
+DATA highbits<>+52(SB)/4, $0x30303030
+DATA highbits<>+56(SB)/4, $0x30303030
+DATA highbits<>+60(SB)/4, $0x30303030
+GLOBL highbits<>(SB), RODATA|NOPTR, $64
+
+// func int8Q80VNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·int8Q80VNNI(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q80VNNI_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q80VNNI_loop:
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000022, DI
+	VMOVDQU      2(DX), Y2
+	VMOVDQU      (R8), Y3
+	VPABSB       Y2, Y4
+	VPSIGNB      Y2, Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     Y3, Y4, Y5
+	MOVWQZX      (DX), SI
+	VBROADCASTSS (BX)(SI*4), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000004, R10
+	DECQ         R11
+	JNZ          int8Q80VNNI_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q80VNNI_row
+	VZEROUPPER
+	RET
+
+// func int8Q40VNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·int8Q40VNNI(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q40VNNI_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q40VNNI_loop:
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000012, DI
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     (R8), Y2, Y5
+	MOVWQZX      (DX), SI
+	VBROADCASTSS (BX)(SI*4), Y7
+	VMULSS       minus8<>+0(SB), X7, X9
+	VFMADD231SS  (R10), X9, X1
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000004, R10
+	DECQ         R11
+	JNZ          int8Q40VNNI_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q40VNNI_row
+	VZEROUPPER
+	RET
+
+// func int8Q41VNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·int8Q41VNNI(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q41VNNI_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q41VNNI_loop:
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000014, DI
+	VMOVDQU      4(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     (R8), Y2, Y5
+	MOVWQZX      (DX), SI
+	VBROADCASTSS (BX)(SI*4), Y7
+	MOVWQZX      2(DX), SI
+	VMOVSS       (BX)(SI*4), X9
+	VFMADD231SS  (R10), X9, X1
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000004, R10
+	DECQ         R11
+	JNZ          int8Q41VNNI_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q41VNNI_row
+	VZEROUPPER
+	RET
+
+// func int8Q4KVNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·int8Q4KVNNI(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), BX
+
+int8Q4KVNNI_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), SI
+	MOVQ   xs+40(FP), DI
+	MOVQ   sums+48(FP), R8
+	MOVQ   blocks+24(FP), R9
+
+int8Q4KVNNI_loop:
+	PREFETCHT0   (BX)
+	PREFETCHT0   64(BX)
+	PREFETCHT0   128(BX)
+	ADDQ         $0x00000090, BX
+	MOVL         4(DX), R10
+	MOVL         8(DX), R11
+	MOVL         12(DX), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VFNMADD231PS (R8), Y9, Y1
+	VMOVDQU      16(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     (SI), Y2, Y5
+	VBROADCASTSS (SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     32(SI), Y3, Y5
+	VBROADCASTSS 4(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 4(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      48(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     64(SI), Y2, Y5
+	VBROADCASTSS 8(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     96(SI), Y3, Y5
+	VBROADCASTSS 12(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 12(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      80(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     128(SI), Y2, Y5
+	VBROADCASTSS 16(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 16(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     160(SI), Y3, Y5
+	VBROADCASTSS 20(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 20(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      112(DX), Y2
+	VPSRLW       $0x04, Y2, Y3
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y3, Y3
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     192(SI), Y2, Y5
+	VBROADCASTSS 24(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 24(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     224(SI), Y3, Y5
+	VBROADCASTSS 28(SP), Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 28(DI), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x00000090, DX
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, R8
+	DECQ         R9
+	JNZ          int8Q4KVNNI_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q4KVNNI_row
+	VZEROUPPER
+	RET
+
+// func int8Q6KVNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·int8Q6KVNNI(SB), NOSPLIT, $128-64
+	MOVQ y+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ w+8(FP), DX
+	MOVQ half+56(FP), BX
+	LEAQ 16384(DX), DI
+
+int8Q6KVNNI_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   q+32(FP), R8
+	MOVQ   xs+40(FP), R9
+	MOVQ   sums+48(FP), R10
+	MOVQ   blocks+24(FP), R11
+
+int8Q6KVNNI_loop:
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	PREFETCHT0   192(DI)
+	ADDQ         $0x000000d2, DI
+	MOVWQZX      208(DX), SI
+	VBROADCASTSS (BX)(SI*4), Y10
+	VPMOVSXBD    192(DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VMULPS       minus32<>+0(SB), Y8, Y8
+	VFMADD231PS  (R10), Y8, Y1
+	VPMOVSXBD    200(DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(SP)
+	VMULPS       minus32<>+0(SB), Y8, Y8
+	VFMADD231PS  32(R10), Y8, Y1
+	VMOVDQU      128(DX), Y11
+	VMOVDQU      (DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     (R8), Y2, Y5
+	VBROADCASTSS (SP), X7
+	VBROADCASTSS 4(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      32(DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     32(R8), Y2, Y5
+	VBROADCASTSS 8(SP), X7
+	VBROADCASTSS 12(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 4(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      (DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VMOVDQA      Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     64(R8), Y2, Y5
+	VBROADCASTSS 16(SP), X7
+	VBROADCASTSS 20(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      32(DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSRLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     96(R8), Y2, Y5
+	VBROADCASTSS 24(SP), X7
+	VBROADCASTSS 28(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 12(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      160(DX), Y11
+	VMOVDQU      64(DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     128(R8), Y2, Y5
+	VBROADCASTSS 32(SP), X7
+	VBROADCASTSS 36(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 16(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      96(DX), Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     160(R8), Y2, Y5
+	VBROADCASTSS 40(SP), X7
+	VBROADCASTSS 44(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 20(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      64(DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VMOVDQA      Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     192(R8), Y2, Y5
+	VBROADCASTSS 48(SP), X7
+	VBROADCASTSS 52(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 24(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	VMOVDQU      96(DX), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        lownibbles<>+0(SB), Y2, Y2
+	VPSRLW       $0x02, Y11, Y3
+	VPAND        highbits<>+0(SB), Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VXORPS       Y5, Y5, Y5
+	VPDPBUSD     224(R8), Y2, Y5
+	VBROADCASTSS 56(SP), X7
+	VBROADCASTSS 60(SP), X9
+	VINSERTF128  $0x01, X9, Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 28(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VFMADD231PS  Y7, Y5, Y0
+	ADDQ         $0x000000d2, DX
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000040, R10
+	DECQ         R11
+	JNZ          int8Q6KVNNI_loop
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x00000004, AX
+	DECQ         CX
+	JNZ          int8Q6KVNNI_row
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2(q *int8, xs *float32, sums32 *float32, sums16 *float32, x *float32, groups int)
+// Requires: AVX, AVX2
+TEXT ·quantizeAVX2(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ xs+8(FP), CX
+	MOVQ sums32+16(FP), DX
+	MOVQ sums16+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ groups+40(FP), DI
+
+quantize_loop:
+	VMOVUPS      (SI), Y0
+	VANDPS       abs<>+0(SB), Y0, Y4
+	VMOVUPS      32(SI), Y1
+	VANDPS       abs<>+0(SB), Y1, Y5
+	VMOVUPS      64(SI), Y2
+	VANDPS       abs<>+0(SB), Y2, Y6
+	VMOVUPS      96(SI), Y3
+	VANDPS       abs<>+0(SB), Y3, Y7
+	VMAXPS       Y5, Y4, Y4
+	VMAXPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VMAXPS       X5, X4, X4
+	VPERMILPS    $0x4e, X4, X5
+	VMAXPS       X5, X4, X4
+	VPERMILPS    $0xb1, X4, X5
+	VMAXPS       X5, X4, X4
+	VDIVPS       steps<>+0(SB), X4, X5
+	VMOVSS       X5, (CX)
+	VMOVUPS      one<>+0(SB), X6
+	VDIVPS       X5, X6, X6
+	VXORPS       X7, X7, X7
+	VCMPPS       $0x04, X7, X5, X7
+	VANDPS       X7, X6, X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VMULPS       Y6, Y1, Y1
+	VCVTPS2DQ    Y1, Y1
+	VMULPS       Y6, Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VMULPS       Y6, Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSWB    Y2, Y0, Y0
+	VMOVDQU      packorder<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQU      ones8<>+0(SB), Y1
+	VPMADDUBSW   Y0, Y1, Y1
+	VPMADDWD     ones16<>+0(SB), Y1, Y1
+	VPHADDD      Y1, Y1, Y1
+	VPHADDD      Y1, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMULSS       X5, X1, X1
+	VMULSS       X5, X2, X2
+	VMOVSS       X1, (BX)
+	VMOVSS       X2, 4(BX)
+	VADDSS       X2, X1, X1
+	VMOVSS       X1, (DX)
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000004, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000008, BX
+	DECQ         DI
+	JNZ          quantize_loop
+	VZEROUPPER
+	RET
+
+DATA abs<>+0(SB)/4, $0x7fffffff
+DATA abs<>+4(SB)/4, $0x7fffffff
+DATA abs<>+8(SB)/4, $0x7fffffff
+DATA abs<>+12(SB)/4, $0x7fffffff
+DATA abs<>+16(SB)/4, $0x7fffffff
+DATA abs<>+20(SB)/4, $0x7fffffff
+DATA abs<>+24(SB)/4, $0x7fffffff
+DATA abs<>+28(SB)/4, $0x7fffffff
+DATA abs<>+32(SB)/4, $0x7fffffff
+DATA abs<>+36(SB)/4, $0x7fffffff
+DATA abs<>+40(SB)/4, $0x7fffffff
+DATA abs<>+44(SB)/4, $0x7fffffff
+DATA abs<>+48(SB)/4, $0x7fffffff
+DATA abs<>+52(SB)/4, $0x7fffffff
+DATA abs<>+56(SB)/4, $0x7fffffff
+DATA abs<>+60(SB)/4, $0x7fffffff
+GLOBL abs<>(SB), RODATA|NOPTR, $64
+
+DATA steps<>+0(SB)/4, $0x42fe0000
+DATA steps<>+4(SB)/4, $0x42fe0000
+DATA steps<>+8(SB)/4, $0x42fe0000
+DATA steps<>+12(SB)/4, $0x42fe0000
+DATA steps<>+16(SB)/4, $0x42fe0000
+DATA steps<>+20(SB)/4, $0x42fe0000
+DATA steps<>+24(SB)/4, $0x42fe0000
+DATA steps<>+28(SB)/4, $0x42fe0000
+DATA steps<>+32(SB)/4, $0x42fe0000
+DATA steps<>+36(SB)/4, $0x42fe0000
+DATA steps<>+40(SB)/4, $0x42fe0000
+DATA steps<>+44(SB)/4, $0x42fe0000
+DATA steps<>+48(SB)/4, $0x42fe0000
+DATA steps<>+52(SB)/4, $0x42fe0000
+DATA steps<>+56(SB)/4, $0x42fe0000
+DATA steps<>+60(SB)/4, $0x42fe0000
+GLOBL steps<>(SB), RODATA|NOPTR, $64
+
+DATA packorder<>+0(SB)/4, $0x00000000
+DATA packorder<>+4(SB)/4, $0x00000004
+DATA packorder<>+8(SB)/4, $0x00000001
+DATA packorder<>+12(SB)/4, $0x00000005
+DATA packorder<>+16(SB)/4, $0x00000002
+DATA packorder<>+20(SB)/4, $0x00000006
+DATA packorder<>+24(SB)/4, $0x00000003
+DATA packorder<>+28(SB)/4, $0x00000007
+GLOBL packorder<>(SB), RODATA|NOPTR, $32
+
+DATA ones8<>+0(SB)/4, $0x01010101
+DATA ones8<>+4(SB)/4, $0x01010101
+DATA ones8<>+8(SB)/4, $0x01010101
+DATA ones8<>+12(SB)/4, $0x01010101
+DATA ones8<>+16(SB)/4, $0x01010101
+DATA ones8<>+20(SB)/4, $0x01010101
+DATA ones8<>+24(SB)/4, $0x01010101
+DATA ones8<>+28(SB)/4, $0x01010101
+DATA ones8<>+32(SB)/4, $0x01010101
+DATA ones8<>+36(SB)/4, $0x01010101
+DATA ones8<>+40(SB)/4, $0x01010101
+DATA ones8<>+44(SB)/4, $0x01010101
+DATA ones8<>+48(SB)/4, $0x01010101
+DATA ones8<>+52(SB)/4, $0x01010101
+DATA ones8<>+56(SB)/4, $0x01010101
+DATA ones8<>+60(SB)/4, $0x01010101
+GLOBL ones8<>(SB), RODATA|NOPTR, $64
+
 // func pause(n int)
 TEXT ·pause(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), AX

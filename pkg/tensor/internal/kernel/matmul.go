@@ -25,6 +25,8 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	// The assembly has no bounds checks: these are its.
 	_, _, w = in.x[(t-1)*in.ld+k-1], y[(t-1)*ldy+rows-1], w[:rows*typ.bytes(k)]
 	switch {
+	case in.rounded && typ.int8Kernel():
+		matInt8(y, ldy, in, typ, w, rows)
 	case t == 1 && matVec(y, in, typ, w, rows):
 	case level == Go || t <= small:
 		matFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)

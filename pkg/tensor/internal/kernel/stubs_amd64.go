@@ -319,5 +319,60 @@ func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *flo
 //go:noescape
 func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 
+// int8Q80AVX2 computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q80AVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q40AVX2 computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q40AVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q41AVX2 computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q41AVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q4KAVX2 computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q4KAVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q6KAVX2 computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q6KAVX2(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q80VNNI computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q80VNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q40VNNI computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q40VNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q41VNNI computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q41VNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q4KVNNI computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q4KVNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// int8Q6KVNNI computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
+//
+//go:noescape
+func int8Q6KVNNI(y *float32, w *byte, rows int, blocks int, q *int8, xs *float32, sums *float32, half *float32)
+
+// quantizeAVX2 rounds each 32 numbers of x to q·xs and writes the sums of the rounded numbers, of 32 and of 16.
+//
+//go:noescape
+func quantizeAVX2(q *int8, xs *float32, sums32 *float32, sums16 *float32, x *float32, groups int)
+
 // pause tells the core n times that this is a spinning loop.
 func pause(n int)

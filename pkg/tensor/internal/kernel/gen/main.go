@@ -140,6 +140,9 @@ func main() {
 	}
 	dotQ4K(avx2)
 	dotQ4K(avx512)
+	int8Kernels(false)
+	int8Kernels(true)
+	quantize()
 	pause()
 	Generate()
 }
