@@ -43,6 +43,7 @@ func exercises() map[string]exercise {
 	all := map[string]exercise{}
 	for _, m := range []map[string]exercise{
 		tourExercises(),
+		embeddingExercises(),
 		tokenExercises(),
 		positionExercises(),
 		attentionExercises(),
@@ -53,6 +54,7 @@ func exercises() map[string]exercise {
 		loopExercises(),
 		cacheExercises(),
 		lossExercises(),
+		servingExercises(),
 		realExercises(),
 	} {
 		maps.Copy(all, m)
