@@ -68,7 +68,7 @@ func ExampleReplay() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		states, _ := run.Grid(int(run.End().Seconds()))
+		_, _, states := run.Grid(int(run.End().Seconds()))
 		fmt.Println(p)
 		for _, row := range states {
 			for _, state := range row {

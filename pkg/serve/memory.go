@@ -192,6 +192,7 @@ func (m *memory) release(s *sequence) {
 		c.Free()
 		if m.arena != nil {
 			m.arena.give(s.memory.start, s.limit)
+			_ = c.Pool().Close() // its own; an error would be the device's, and nothing depends on this memory any more
 		}
 	}
 	if sw := s.memory.swapped; sw != nil {

@@ -192,10 +192,10 @@ func TestMetrics(t *testing.T) {
 
 func TestGrid(t *testing.T) {
 	run := replay(t, Options{MaxBatch: 1}, ask(0, 2, 3, 0), ask(1, 2, 1, 0))
-	states, times := run.Grid(4)
+	requests, times, states := run.Grid(4)
 	want := [][]float64{{Prefill, Decode, Decode, NotThere}, {NotThere, Queued, Queued, Prefill}}
-	if !slices.EqualFunc(states, want, func(a, b []float64) bool { return slices.Equal(a, b) }) || !slices.Equal(times, []float64{0.5, 1.5, 2.5, 3.5}) {
-		t.Errorf("states %v at %v, want %v", states, times, want)
+	if !slices.EqualFunc(states, want, func(a, b []float64) bool { return slices.Equal(a, b) }) || !slices.Equal(times, []string{"0.5", "1.5", "2.5", "3.5"}) || !slices.Equal(requests, []string{"0", "1"}) {
+		t.Errorf("states %v of %v at %v, want %v", states, requests, times, want)
 	}
 	if x := run.Times(); !slices.Equal(x, []float64{0, 1, 2, 3}) {
 		t.Errorf("steps at %v", x)

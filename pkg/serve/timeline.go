@@ -47,21 +47,23 @@ func (r *Run) End() time.Duration {
 	return last.Start + last.Duration
 }
 
-// Grid is the timeline of the run as a picture: a row for each request, a column for each of cols equal stretches of time, and in
-// each cell what the request is doing in the middle of it. times are the columns' middles, in seconds.
-func (r *Run) Grid(cols int) (states [][]float64, times []float64) {
+// Grid is the timeline of the run as a heat map: a row for each request, a column for each of cols equal stretches of time, and in
+// each cell what the request is doing in the middle of it, an index into [States]. The labels are the requests' numbers and the
+// columns' middles in seconds.
+func (r *Run) Grid(cols int) (requests, seconds []string, states [][]float64) {
 	end := r.End()
+	middle := func(c int) time.Duration { return end * time.Duration(2*c+1) / time.Duration(2*cols) }
 	for c := range cols {
-		times = append(times, (end * time.Duration(2*c+1) / time.Duration(2*cols)).Seconds())
+		seconds = append(seconds, fmt.Sprintf("%.3g", middle(c).Seconds()))
 	}
 	for _, j := range r.Jobs {
 		row := make([]float64, cols)
 		for c := range cols {
-			row[c] = float64(j.Record.State(end * time.Duration(2*c+1) / time.Duration(2*cols)))
+			row[c] = float64(j.Record.State(middle(c)))
 		}
-		states = append(states, row)
+		requests, states = append(requests, fmt.Sprint(j.ID)), append(states, row)
 	}
-	return states, times
+	return requests, seconds, states
 }
 
 // Times are the starts of the steps, in seconds: the x axis for [Column] of the steps.
