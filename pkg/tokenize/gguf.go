@@ -2,6 +2,7 @@ package tokenize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"forwardpass/pkg/internal/gguf"
@@ -112,27 +113,76 @@ func fromGGUF(meta map[string]any) (*Tokenizer, error) {
 	if types != nil && len(types) != len(tokens) {
 		return nil, fmt.Errorf("%d tokens, but %d token types", len(tokens), len(types))
 	}
-	v := newVocab(len(tokens))
-	for id, token := range tokens {
-		if err := v.add(token, id); err != nil {
-			return nil, err
-		}
-	}
-	t := &Tokenizer{vocab: v}
+	var t *Tokenizer
 	var err error
 	switch kind := m.string("model"); kind {
 	case "gpt2":
-		err = m.byteLevelBPE(t)
+		t, err = m.byteLevelBPE(tokens)
+	case "llama":
+		t, err = m.sentencePiece(tokens, types, 2)
+	case "t5":
+		t, err = m.sentencePiece(tokens, types, 1)
+	case "bert":
+		t, err = m.wordPiece(tokens)
 	default:
 		err = fmt.Errorf("unknown tokenizer.ggml.model %q", kind)
 	}
 	if err != nil {
 		return nil, err
 	}
+	t.added = nil
 	if err := t.addTokens(m.added(tokens, types)); err != nil {
 		return nil, err
 	}
 	return t, m.markers(t)
+}
+
+// sentencePiece sets up a SentencePiece model, whose settings GGUF files keep
+// under names of their own.
+func (m ggufMeta) sentencePiece(tokens []string, types []int64, kind int) (*Tokenizer, error) {
+	scores := m.floats("scores")
+	if len(scores) != len(tokens) || len(types) != len(tokens) {
+		return nil, fmt.Errorf("%d tokens, but %d scores and %d types", len(tokens), len(scores), len(types))
+	}
+	sp := &spModel{
+		kind:        kind,
+		pieces:      make([]spPiece, len(tokens)),
+		dummyPrefix: m.flag("add_space_prefix", true),
+		trimSpaces:  m.flag("remove_extra_whitespaces", false),
+		escape:      true,
+		bosID:       -1,
+		eosID:       -1,
+		unkSurface:  " \u2047 ",
+	}
+	for id := range tokens {
+		sp.pieces[id] = spPiece{tokens[id], float32(scores[id]), int(types[id])}
+		sp.byteFallback = sp.byteFallback || types[id] == ggufByte
+	}
+	switch list := m["tokenizer.ggml.precompiled_charsmap"].(type) {
+	case []int64:
+		for _, b := range list {
+			sp.charsmap = append(sp.charsmap, byte(b))
+		}
+	case []uint8:
+		sp.charsmap = list
+	}
+	return sp.build()
+}
+
+// wordPiece sets up BERT's tokenizer. GGUF files write the tokens that start a
+// word with "▁" in front, and those inside one without "##".
+func (m ggufMeta) wordPiece(tokens []string) (*Tokenizer, error) {
+	marked := slices.ContainsFunc(tokens, func(s string) bool { return strings.HasPrefix(s, "▁") })
+	lines := make([]string, len(tokens))
+	for id, token := range tokens {
+		if start, ok := strings.CutPrefix(token, "▁"); ok {
+			token = start
+		} else if special := strings.HasPrefix(token, "[") && strings.HasSuffix(token, "]"); marked && !special {
+			token = "##" + token
+		}
+		lines[id] = token
+	}
+	return wordPieceTokenizer(lines)
 }
 
 // added lists the tokens to be found in text whole.
@@ -140,6 +190,9 @@ func (m ggufMeta) added(tokens []string, types []int64) []AddedToken {
 	var list []AddedToken
 	for id, kind := range types {
 		if kind == ggufControl || kind == ggufUserDefined || kind == ggufUnknown {
+			if m.string("model") == "bert" {
+				tokens[id] = strings.TrimPrefix(tokens[id], "▁")
+			}
 			list = append(list, AddedToken{ID: id, Content: tokens[id], Special: kind != ggufUserDefined})
 		}
 	}
@@ -177,8 +230,8 @@ func (m ggufMeta) markers(t *Tokenizer) error {
 			}
 		}
 	}
-	if before != nil || after != nil {
-		t.post = append(t.post, template{before, after})
+	if (before != nil || after != nil) && t.post == nil {
+		t.post = []postProcessor{template{before, after}}
 	}
 	if source, ok := m["tokenizer.chat_template"].(string); ok && source != "" {
 		t.chat = &chatTemplate{source: source, bos: names["bos"], eos: names["eos"]}
@@ -216,11 +269,18 @@ var ggufSplits = map[string][]string{
 }
 
 // byteLevelBPE sets up GPT-2's kind of tokenizer.
-func (m ggufMeta) byteLevelBPE(t *Tokenizer) error {
+func (m ggufMeta) byteLevelBPE(tokens []string) (*Tokenizer, error) {
+	v := newVocab(len(tokens))
+	for id, token := range tokens {
+		if err := v.add(token, id); err != nil {
+			return nil, err
+		}
+	}
+	t := &Tokenizer{vocab: v}
 	name := m.string("pre")
 	exprs, ok := ggufSplits[name]
 	if !ok {
-		return fmt.Errorf("unknown pre-tokenizer %q", name)
+		return nil, fmt.Errorf("unknown pre-tokenizer %q", name)
 	}
 	var ps pretokenizers
 	for _, expr := range exprs {
@@ -236,18 +296,18 @@ func (m ggufMeta) byteLevelBPE(t *Tokenizer) error {
 	for i, s := range merges {
 		left, right, ok := splitMerge(s)
 		if !ok {
-			return fmt.Errorf("merge %d: %q is not two tokens", i, s)
+			return nil, fmt.Errorf("merge %d: %q is not two tokens", i, s)
 		}
 		pairs = append(pairs, left, right)
 	}
 	b, err := newBPE(t.vocab, pairs, "", "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.ignoreMerges = name == "llama-bpe" || name == "llama3" || name == "llama-v3" || name == "tekken"
 	readBytes(t)
 	b.useBytes()
 	t.model = b
 	t.decoder = []decoder{decoderFunc(decodeByteLevel)}
-	return nil
+	return t, nil
 }

@@ -30,6 +30,7 @@ type Tokenizer struct {
 	vocab    *vocab         // the model's tokens
 	extra    map[int]string // added tokens that the model doesn't know
 	extraIDs map[string]int
+	normal   map[int]string // added tokens that normalisation changes, as it leaves them
 	added    []AddedToken
 	special  map[int]bool
 	verbatim *addedTokens // matched in the text as it is
@@ -46,6 +47,7 @@ type Tokenizer struct {
 
 	bos, eos []int
 	chat     *chatTemplate
+	json     []byte // of a trained tokenizer: its tokenizer.json
 }
 
 // Options changes how EncodeWith works. The zero value is what Encode does.
@@ -230,7 +232,11 @@ func (t *Tokenizer) name(id int) string {
 	return token
 }
 
+// token is the token as decoders read it.
 func (t *Tokenizer) token(id int) (string, bool) {
+	if token, ok := t.normal[id]; ok {
+		return token, true
+	}
 	if token, ok := t.vocab.token(id); ok {
 		return token, true
 	}
@@ -310,7 +316,14 @@ func (t *Tokenizer) addTokens(list []AddedToken) error {
 		if t.normalizer == nil {
 			return a.Content
 		}
-		return t.normalizer.normalize(text{s: a.Content}).s
+		n := t.normalizer.normalize(text{s: a.Content}).s
+		if n != a.Content {
+			if t.normal == nil {
+				t.normal = map[int]string{}
+			}
+			t.normal[a.ID] = n
+		}
+		return n
 	})
 	return nil
 }

@@ -73,7 +73,12 @@ func parseMerges(data string) ([]string, error) {
 // parseVocabTxt reads BERT's vocabulary, one token a line, and sets up the
 // uncased tokenizer, or the cased one if the vocabulary has capitals.
 func parseVocabTxt(data string) (*Tokenizer, error) {
-	lines := strings.Split(strings.TrimSuffix(data, "\n"), "\n")
+	return wordPieceTokenizer(strings.Split(strings.TrimSuffix(data, "\n"), "\n"))
+}
+
+// wordPieceTokenizer builds BERT's tokenizer from the names of the tokens in the
+// order of their ids.
+func wordPieceTokenizer(lines []string) (*Tokenizer, error) {
 	v := newVocab(len(lines))
 	cased := false
 	for id, line := range lines {

@@ -17,6 +17,13 @@ REPO = Path(__file__).resolve().parents[2]
 # relative to the folder that .ci/vocabs.sh fills.
 TOKENIZERS = {
     "storyland": ("hf", "testdata/storyland/tokenizer.json"),
+    "small-bpe": ("hf", "testdata/tokenizers/bpe.json"),
+    "small-spbpe": ("hf", "testdata/tokenizers/spbpe.json"),
+    "small-wordpiece": ("hf", "testdata/tokenizers/wordpiece.json"),
+    "small-vocab": ("bert", "testdata/tokenizers/vocab.txt"),
+    "small-unigram": ("hf", "testdata/tokenizers/unigram.json"),
+    "small-sp-unigram": ("sentencepiece", "testdata/tokenizers/unigram.model"),
+    "small-sp-bpe": ("sentencepiece", "testdata/tokenizers/bpe.model"),
     "smollm2-gguf": ("gguf-smollm", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),
     "llama3.1": ("hf", "llama3.1/tokenizer.json"),
     "qwen3": ("hf", "qwen3/tokenizer.json"),
