@@ -55,6 +55,7 @@ func exercises() map[string]exercise {
 		cacheExercises(),
 		lossExercises(),
 		servingExercises(),
+		gpuExercises(),
 		realExercises(),
 	} {
 		maps.Copy(all, m)
