@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/tokenize"
@@ -61,14 +62,29 @@ func Open(name string) (*LM, error) {
 	return &LM{Model: m, Tok: tok, Name: name}, nil
 }
 
-// Tokens is the text of each id, with spaces made visible: what charts put on their axes.
+// Tokens is the text of each id as charts show it on their axes: spaces as ·, and the bytes of half a character, such as
+// one third of 我, as \xe6.
 func (lm *LM) Tokens(ids []int) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
-		if out[i] = lm.Tok.Decode([]int{id}); lm.Tok.Special(id) {
-			out[i] = lm.Tok.Tokens([]int{id})[0]
+		text := lm.Tok.Decode([]int{id})
+		if lm.Tok.Special(id) {
+			text = lm.Tok.Tokens([]int{id})[0]
 		}
-		out[i] = strings.NewReplacer(" ", "·", "\n", `\n`).Replace(out[i])
+		var b strings.Builder
+		for at, r := range text {
+			switch {
+			case r == ' ':
+				b.WriteString("·")
+			case r == '\n':
+				b.WriteString(`\n`)
+			case r == utf8.RuneError && !strings.HasPrefix(text[at:], "\ufffd"):
+				fmt.Fprintf(&b, `\x%02x`, text[at])
+			default:
+				b.WriteRune(r)
+			}
+		}
+		out[i] = b.String()
 	}
 	return out
 }

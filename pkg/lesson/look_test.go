@@ -2,9 +2,11 @@ package lesson_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"forwardpass/pkg/lesson"
+	"forwardpass/pkg/tokenize"
 )
 
 // TestLook: what lessons look at is what the model computes.
@@ -46,6 +48,10 @@ func TestLook(t *testing.T) {
 				t.Fatalf("row %d, column %d is not that of head 5", i, j)
 			}
 		}
+	}
+	half, err := lm.Tok.EncodeWith("我\n", tokenize.Options{NoSpecial: true})
+	if got := lm.Tokens(half.IDs); err != nil || !slices.Equal(got, []string{`\xe6`, `\x88`, `\x91`, `\n`}) {
+		t.Errorf(`want the bytes of half characters and \n, got %q (%v)`, got, err)
 	}
 	if _, err := lesson.OpenFirst("no such model"); err == nil {
 		t.Error("want an error when there is none")
