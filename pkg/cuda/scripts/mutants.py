@@ -3,25 +3,26 @@
 
 usage: mutants.py [NAME...]        after .ci/cuda.sh setup; prints a line for each mutant and the counts
 
-A mutant is caught when a test fails in one of the three thread orders. Each is (name, text, replacement); the text
-must occur exactly once.
+A mutant is caught when a test fails in one of the three thread orders: first the tests of its stage, then all that compare
+kernels with the CPU. Each is (name, text, replacement); the text must occur exactly once.
 """
 import os, subprocess, sys, tempfile, time
+
+ORDERS = ("forward", "reverse", "random")
 
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 cuda = os.environ.get("CUDA_DIR", os.path.join(here, "../../.forwardpass/cuda"))
 include = os.path.join(cuda, "nvidia/cuda_runtime/include")
 source = open(os.path.join(here, "internal/kernels/kernels.cu")).read()
 
-mutants = [
-    # Reductions
+mutants = {"Norm|Softmax|Linear$": [
     ("warp_sum leaves out the last halving", "for (int o = 16; o > 0; o >>= 1) v += __shfl", "for (int o = 16; o > 1; o >>= 1) v += __shfl"),
     ("warp_max starts at 8", "for (int o = 16; o > 0; o >>= 1) v = fmaxf", "for (int o = 8; o > 0; o >>= 1) v = fmaxf"),
     ("block_sum without its first barrier", "v = warp_sum(v);\n    __syncthreads();", "v = warp_sum(v);"),
     ("block_sum without its second barrier", "if (lane == 0) red[warp] = v;\n    __syncthreads();\n    return warp_sum", "if (lane == 0) red[warp] = v;\n    return warp_sum"),
     ("block_max without its second barrier", "if (lane == 0) red[warp] = v;\n    __syncthreads();\n    return warp_max", "if (lane == 0) red[warp] = v;\n    return warp_max"),
     ("block_max from 0 instead of -inf", "warp_max(lane < warps ? red[lane] : -INFINITY)", "warp_max(lane < warps ? red[lane] : 0.0f)"),
-    # Weights
+], "Linear$|Embed": [
     ("F32 reads the second half twice", "float4 lo = ld(p), hi = ld(p + 1);", "float4 lo = ld(p + 1), hi = ld(p + 1);"),
     ("BF16 upper half unmasked", "__uint_as_float(word[i] & 0xffff0000u)", "__uint_as_float(word[i] << 8)"),
     ("Q8 unsigned", "out[i] = d * (float)(signed char)(v.x >> (8 * i));", "out[i] = d * (float)(unsigned char)(v.x >> (8 * i));"),
@@ -32,7 +33,7 @@ mutants = [
     ("load8 forgets that rows may be unaligned", "if (k + 8 <= n && n % 4 == 0) {", "if (k + 8 <= n) {"),
     ("embedding of the position, not the id", "long long r = index[blockIdx.x];", "long long r = blockIdx.x;"),
     ("embedding one column too far", "for (int i = 0; i < 8 && k + i < C; i++) y[k + i]", "for (int i = 0; i < 8 && k + i <= C; i++) y[k + i]"),
-    # Products
+], "Linear|Fast": [
     ("gemv drops the bias", "y[(long long)t * N + n0 + r] = v + (bias ? bias[n0 + r] : 0.0f);", "y[(long long)t * N + n0 + r] = v;"),
     ("gemv writes rows past the end", "if (lane == 0 && t < T && n0 + r < N)", "if (lane == 0 && t < T)"),
     ("gemv writes tokens past the end", "if (lane == 0 && t < T && n0 + r < N)", "if (lane == 0 && n0 + r < N)"),
@@ -50,7 +51,7 @@ mutants = [
     ("tensor cores swap two fragments", "{xs[e][r][s + t], xs[e][r + 8][s + t],", "{xs[e][r + 8][s + t], xs[e][r][s + t],"),
     ("tensor cores lose the rounding's rest", "pack16<TYPE>(a - lower<TYPE>(v), b - upper<TYPE>(v))", "pack16<TYPE>(a - lower<TYPE>(v), b - lower<TYPE>(v))"),
     ("tensor cores with the wrong stride of warps", "wn = (warp & 3) * 32;", "wn = (warp & 3) * 16;"),
-    # Elements, norm, rope
+], "Elements|Norm|Rope|MLP": [
     ("add one element short", "add(float* x, const float* y, long long n) { FOR_EACH(i, n)", "add(float* x, const float* y, long long n) { FOR_EACH(i, n - 1)"),
     ("softcap without the multiplication", "x[i] = cap * tanhf(x[i] / cap);", "x[i] = tanhf(x[i] / cap);"),
     ("exact GELU for the tanh form", "case GELU_TANH: return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));", "case GELU_TANH: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));"),
@@ -61,7 +62,7 @@ mutants = [
     ("rope turns the other way", "v[a] = u * c - w * s;\n        v[b] = w * c + u * s;", "v[a] = u * c + w * s;\n        v[b] = w * c - u * s;"),
     ("rope of the wrong position", "long long th = i / half, t = th / H, r = (at ? at[t] : t) * half + p;", "long long th = i / half, t = th / H, r = (at ? at[0] : t) * half + p;"),
     ("rope ignores the offset", "float* v = x + th * D + offset;", "float* v = x + th * D;"),
-    # Attention
+], "Attend|Latent": [
     ("keys of the block before", "return (float*)blocks[s[TABLE] + b] + base + ((long long)kv * size + pos - b * size) * KD;", "return (float*)blocks[s[TABLE] + max(b - 1, 0)] + base + ((long long)kv * size + pos - b * size) * KD;"),
     ("values with the keys' stride", "((long long)kv * size + pos - b * size) * VD;", "((long long)kv * size + pos - b * size) * KD;"),
     ("store writes every layer to the first", "long long base = (long long)(layer + s[LAYER]) * KVH * size * (KD + VD) + ", "long long base = (long long)s[LAYER] * KVH * size * (KD + VD) + "),
@@ -85,7 +86,7 @@ mutants = [
     ("weights without mask", "if (j > pos || (window && j <= pos - window)) {", "if (j > pos) {"),
     ("absorb with the wrong stride", "const float* up = W + (long long)h * (Nope + VD) * Rank;", "const float* up = W + (long long)h * Nope * Rank;"),
     ("expand reads the key part", "const float* up = W + ((long long)h * (Nope + VD) + Nope) * Rank;", "const float* up = W + (long long)h * (Nope + VD) * Rank;"),
-    # Mixture of experts
+], "MoE|Route": [
     ("route: the higher expert wins ties", "if (w > v || (w == v && b < at)) {", "if (w > v || (w == v && b > at)) {"),
     ("route without the barrier before the choice", "choice[e] = correction ? s + correction[e] : s;\n    }\n    __syncwarp();", "choice[e] = correction ? s + correction[e] : s;\n    }"),
     ("route without the barrier after a choice", "choice[at] = -INFINITY;\n        }\n        __syncwarp();", "choice[at] = -INFINITY;\n        }"),
@@ -94,7 +95,7 @@ mutants = [
     ("sort_picks without its barrier", "count[e] = c;\n    }\n    __syncthreads();", "count[e] = c;\n    }"),
     ("experts read the wrong token", "x + (long long)(p / div) * K", "x + (long long)p * K"),
     ("moe_sum starts from nothing", "float a = add ? out[t * C + c] : 0.0f;", "float a = 0.0f;"),
-    # Sampling
+], "Sample": [
     ("select_key without the barrier before counting", "bins[i] = 0;\n        __syncthreads();", "bins[i] = 0;"),
     ("select_key without the barrier after counting", "if (w) atomicAdd(&bins[key >> shift & 255], w);\n        }\n        __syncthreads();", "if (w) atomicAdd(&bins[key >> shift & 255], w);\n        }"),
     ("scan without its second barrier", "if (lane == 31) red[warp] = s;\n    __syncthreads();", "if (lane == 31) red[warp] = s;"),
@@ -103,7 +104,8 @@ mutants = [
     ("top-p rounds down", "keep = (want - over + each - 1) / each;", "keep = (want - over) / each;"),
     ("greedy: the last of equal logits", "if (x[i] > best) {", "if (x[i] >= best) {"),
     ("greedy without its barrier", "ids[warp] = at;\n    }\n    __syncthreads();", "ids[warp] = at;\n    }"),
-]
+]}
+ALL = "Linear|Fast|Embed|Elements|Norm|Rope|MLP|MoE|Route|Latent|Attend|Sample|Softmax"
 
 
 def run(*args, **env):
@@ -115,6 +117,19 @@ def check(done, what):
         sys.exit(f"{what}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
 
 
+def attempt(test, lib, tests, order):
+    """Why the tests fail in this order, or nothing."""
+    try:
+        done = subprocess.run([test, "-test.failfast", "-test.run", tests], env={**os.environ, "CUDA_DRIVER_LIB": lib, "CUDACPU_ORDER": order, "FORWARDPASS_GPU": "required"},
+                              capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return f"{order}: it doesn't end"
+    if done.returncode == 0:
+        return ""
+    failed = [l.split()[2] for l in done.stdout.splitlines() if l.startswith("--- FAIL")]
+    return f"{order}: {failed[0] if failed else 'crash'}"
+
+
 def main():
     wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as tmp:
@@ -122,29 +137,18 @@ def main():
         check(run("go", "test", "-c", "-tags", "cuda", "-o", test, ".", CGO_CFLAGS=f"-O2 -I{include}"), "building the tests")
         os.chdir(here)
         caught, survived = 0, []
-        for name, old, new in [("(unchanged)", "", "")] + mutants:
+        for tests, name, old, new in [(ALL, "(unchanged)", "", "")] + [(t, *m) for t, ms in mutants.items() for m in ms]:
             if wanted and name not in wanted:
                 continue
             if old and source.count(old) != 1:
                 sys.exit(f"{name}: its text occurs {source.count(old)} times in kernels.cu")
             open(cu, "w").write(source.replace(old, new) if old else source)
-            check(run("internal/standin/build.sh", lib, cu, os.path.join(cuda, "kernels.ptx"), include), name)
-            how, begun = "", time.time()
-            for order in ("forward", "reverse", "random"):
-                try:
-                    done = subprocess.run([test, "-test.failfast", "-test.timeout", "120s", "-test.run", "Linear|Fast|Embed|Elements|Norm|Rope|MLP|MoE|Route|Latent|Attend|Sample|Softmax"],
-                                          env={**os.environ, "CUDA_DRIVER_LIB": lib, "CUDACPU_ORDER": order, "FORWARDPASS_GPU": "required"},
-                                          capture_output=True, text=True, timeout=300)
-                except subprocess.TimeoutExpired:
-                    how = f"{order}: time"
-                    break
-                if done.returncode:
-                    failed = [l.split()[2] for l in done.stdout.splitlines() if l.startswith("--- FAIL")]
-                    how = f"{order}: {failed[0] if failed else 'crash'}"
-                    break
+            check(run("internal/standin/build.sh", lib, cu, os.path.join(cuda, "kernels.ptx"), include, HC_OBJECTS=tmp), name)
+            begun = time.time()
+            how = next(filter(None, (attempt(test, lib, t, order) for t in dict.fromkeys((tests, ALL)) for order in ORDERS)), "")
             if name == "(unchanged)":
                 if how:
-                    sys.exit(f"the tests fail without a change: {how}\n{done.stdout[-2000:]}")
+                    sys.exit(f"the tests fail without a change: {how}")
                 continue
             if how:
                 caught += 1

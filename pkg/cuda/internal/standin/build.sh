@@ -10,7 +10,8 @@ flags=(-std=c++17 "${HC_OPT:--O2}" -march=native -ffp-contract=fast -fPIC -fvisi
 [ "$(uname -m)" = x86_64 ] && flags+=(-mtls-dialect=gnu2) # cheap thread_local in a dlopened library
 g++ "${flags[@]}" -DKERNELS_CU="\"$cu\"" -c "$here/kernels_host.cpp" -o "$tmp/k.o" &
 kernels=$!
-g++ "${flags[@]}" -fno-stack-protector -c "$here/runtime.cpp" -o "$tmp/r.o"
-g++ "${flags[@]}" -fvisibility=default -I"$include" -c "$here/driver.cpp" -o "$tmp/d.o"
+o=${HC_OBJECTS:-$tmp} # where several builds share what doesn't depend on the kernels
+[ -e "$o/r.o" ] || g++ "${flags[@]}" -fno-stack-protector -c "$here/runtime.cpp" -o "$o/r.o"
+[ -e "$o/d.o" ] || g++ "${flags[@]}" -fvisibility=default -I"$include" -c "$here/driver.cpp" -o "$o/d.o"
 wait $kernels
-g++ -shared -o "$out" "$tmp"/k.o "$tmp"/r.o "$tmp"/d.o -pthread -Wl,-Bsymbolic
+g++ -shared -o "$out" "$tmp/k.o" "$o/r.o" "$o/d.o" -pthread -Wl,-Bsymbolic
