@@ -32,7 +32,9 @@ func decodeByteLevel(tokens []string) []string {
 
 // decodeByteFallback turns runs of <0xNN> tokens into the characters that the
 // bytes spell, or one U+FFFD a byte if they spell none.
-func decodeByteFallback(tokens []string) []string {
+type decodeByteFallback struct{}
+
+func (decodeByteFallback) decode(tokens []string) []string {
 	out := tokens[:0]
 	var bytes []byte
 	flush := func() {

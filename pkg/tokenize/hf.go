@@ -602,7 +602,7 @@ func buildDecoder(raw json.RawMessage) ([]decoder, error) {
 	case "ByteLevel":
 		return []decoder{decoderFunc(decodeByteLevel)}, nil
 	case "ByteFallback":
-		return []decoder{decoderFunc(decodeByteFallback)}, nil
+		return []decoder{decodeByteFallback{}}, nil
 	case "Fuse":
 		return []decoder{decoderFunc(decodeFuse)}, nil
 	case "Replace":

@@ -11,12 +11,21 @@ import (
 // at once.
 type Stream struct {
 	t    *Tokenizer
+	runs bool   // a run of byte tokens is text or not as a whole
 	ids  []int  // the ids that what comes next still depends on
 	sent string // what ids have given out so far, as Decode(ids) starts
 }
 
 // Stream returns a streaming decoder. Special tokens are left out.
-func (t *Tokenizer) Stream() *Stream { return &Stream{t: t} }
+func (t *Tokenizer) Stream() *Stream {
+	s := &Stream{t: t}
+	for _, d := range t.decoder {
+		if _, ok := d.(decodeByteFallback); ok {
+			s.runs = true
+		}
+	}
+	return s
+}
 
 // window is how many ids Stream decodes together: enough for any decoder to
 // see what came before.
@@ -25,6 +34,9 @@ const window = 16
 // Next adds an id and returns the text that is complete with it, often "".
 func (s *Stream) Next(id int) string {
 	s.ids = append(s.ids, id)
+	if s.runs && !s.settled(id) {
+		return ""
+	}
 	text := s.t.Decode(s.ids)
 	out := s.take(text, complete(text))
 	if s.sent == text && len(s.ids) > window && s.settled(id) {

@@ -234,7 +234,7 @@ func (tr *mergeTrainer) queue() {
 func (tr *mergeTrainer) entry(p idPair, words []int32) waitingMerge {
 	m := waitingMerge{pair: p, count: tr.counts[p], words: words}
 	m.score = float64(m.count)
-	if tr.o.Likelihood {
+	if tr.o.Likelihood && m.count > 0 {
 		m.score /= float64(tr.single[p.left]) * float64(tr.single[p.right])
 	}
 	return m
