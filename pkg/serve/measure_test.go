@@ -16,9 +16,9 @@ type pair struct{ measured, simulated Summary }
 func throughput(s Summary) float64 { return s.Throughput }
 func meanTTFT(s Summary) float64   { return s.TTFT.Mean.Seconds() }
 
-// Measured and simulated side by side. The simulation's cost comes from a calibration, not from the runs that it is compared with.
-// With FORWARDPASS_LOAD the two must agree within 15%, in one of four tries, since the machine may be busy with something else;
-// without, the table is only shown.
+// Measured and simulated side by side. The simulation's cost comes from calibrations around the runs, not from the runs that it is
+// compared with. With FORWARDPASS_LOAD the two must agree within 15%, in one of four tries and unless the calibrations themselves
+// differ by more than 10%: then the machine is busy with something else, and nothing can be said. Without, the table is only shown.
 func TestMeasured(t *testing.T) {
 	_, strict := long(t)
 	tries, rounds, n, longest := 1, 1, 20, 60
@@ -35,16 +35,25 @@ func TestMeasured(t *testing.T) {
 		{open.Trace(), [2]Case{{"contiguous", Options{MaxBatch: 32, Blocks: 150, Memory: Contiguous}}, {"paged", Options{MaxBatch: 32, Blocks: 150}}}},
 		{shots.FewShot(3, 200), [2]Case{{"no prefix cache", Options{MaxBatch: 16}}, {"radix tree", Options{MaxBatch: 16, Prefix: RadixTree}}}},
 	}
+	quiet := 0
 	for try := range tries {
 		runs := map[string][]pair{}
+		var steps []float64 // seconds of one and the same step, by each calibration
 		for range rounds {
-			sideBySide(t, m, longest, groups, runs)
+			steps = append(steps, sideBySide(t, m, longest, groups, runs)...)
 		}
 		off := report(t, groups, runs)
 		if !strict || off <= 0.15 {
 			return
 		}
-		t.Logf("try %d: the simulator is off by up to %.0f%%", try+1, 100*off)
+		spread := slices.Max(steps)/slices.Min(steps) - 1
+		t.Logf("try %d: the simulator is off by up to %.0f%%, the calibrations differ by %.0f%%", try+1, 100*off, 100*spread)
+		if spread < 0.1 {
+			quiet++
+		}
+	}
+	if quiet == 0 {
+		t.Skip("the machine is too busy to measure it")
 	}
 	t.Error("the simulator is off by more than 15% in every try")
 }
@@ -55,17 +64,17 @@ type group struct {
 	cases [2]Case
 }
 
-// sideBySide measures and simulates every case once.
-func sideBySide(t *testing.T, m *model.Model, longest int, groups []group, runs map[string][]pair) {
+// sideBySide measures and simulates every case once, each group with a calibration of its own.
+func sideBySide(t *testing.T, m *model.Model, longest int, groups []group, runs map[string][]pair) (steps []float64) {
 	t.Helper()
 	ctx := context.Background()
-	cost, err := Calibrate(ctx, Model(m), m.Config.VocabSize, longest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", cost)
-	cost.Context = m.Config.MaxPositions
 	for _, g := range groups {
+		cost, err := Calibrate(ctx, Model(m), m.Config.VocabSize, longest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, cost.Seconds(Counts{Sequences: 16, Tokens: 16, Rows: 16, Seen: 1600, Pairs: 1600}))
+		cost.Context = m.Config.MaxPositions
 		real, err := Compare(ctx, Model(m), g.trace, SLO{}, g.cases[:]...)
 		if err != nil {
 			t.Fatal(err)
@@ -78,6 +87,7 @@ func sideBySide(t *testing.T, m *model.Model, longest int, groups []group, runs 
 			runs[c.Name] = append(runs[c.Name], pair{real[j].Summary, simulated[j].Summary})
 		}
 	}
+	return steps
 }
 
 // report prints the table of medians and returns the largest relative error of the simulation.
