@@ -114,8 +114,30 @@ func (l *lines) picture(c draw.Canvas) error {
 	if l.o.Min != 0 || l.o.Max != 0 {
 		p.Y.Min, p.Y.Max = l.o.Min, l.o.Max
 	}
+	if l.fewOnLog() {
+		var at []plot.Tick
+		for _, v := range l.x {
+			at = append(at, plot.Tick{Value: v, Label: short(v)})
+		}
+		p.X.Tick.Marker = plot.ConstantTicks(at)
+	}
 	leg.render(p, c)
 	return nil
+}
+
+// fewOnLog tells whether a logarithmic x axis is labelled at the points themselves, such as prompts of
+// 16, 64, 256 tokens, where powers of ten would say little.
+func (l *lines) fewOnLog() bool {
+	if !l.o.LogX || len(l.x) > 10 || len(l.x) < 2 {
+		return false
+	}
+	room := float64(l.o.Width-100) / math.Log(l.x[len(l.x)-1]/l.x[0])
+	for i := 1; i < len(l.x); i++ {
+		if math.Log(l.x[i]/l.x[i-1])*room < 40 {
+			return false
+		}
+	}
+	return true
 }
 
 // widen makes room where all values are the same, and a little above the highest.
@@ -196,6 +218,12 @@ func (l *lines) live() map[string]any {
 	x, y := axis(o.XLabel, o.LogX, "value"), axis(o.YLabel, o.LogY, "value")
 	if lo, hi := l.guided("x", l.x); lo < hi {
 		ranged(x, lo, hi)
+	}
+	if l.fewOnLog() {
+		x["axisTick"] = map[string]any{"customValues": roundedAll(l.x)}
+		label := x["axisLabel"].(map[string]any)
+		label["customValues"], label["showMinLabel"], label["showMaxLabel"] = roundedAll(l.x), true, true
+		x["minorTick"] = map[string]any{"show": false}
 	}
 	if !o.LogY && !o.Area {
 		y["scale"] = true
