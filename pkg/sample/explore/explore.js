@@ -11,8 +11,8 @@
     },
     zh: {
       T: "温度 temperature", k: "top-k", p: "top-p", m: "min-p", order: "顺序", off: "关", greedy: "0（贪心）",
-      kept: "保留", dropped: "丢弃于 ", rest: " 个其他词元", of: " / ", tokens: " 个词元保留", entropy: "熵 ",
-      nats: " nats，相当于 ", equal: " 个等可能词元", reset: "重置",
+      kept: "保留", dropped: "丢弃于 ", rest: " 个其他 token", of: " / ", tokens: " 个 token 保留", entropy: "熵 ",
+      nats: " nats，相当于 ", equal: " 个等可能 token", reset: "重置",
       before: "轮廓：logits 的 softmax（T = 1）", after: "条形：实际采样的分布",
       missing: "实时浏览器需要本课程安装时放入 Jupyter 的文件（sample.wasm）。"
     }
