@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"forwardpass/pkg/block"
@@ -27,6 +28,8 @@ type Backend struct {
 	kept        []kept
 	weightBytes int64
 	cacheBytes  int64
+	storesMu    sync.Mutex
+	stores      map[*held]bool // memory of caches; false: dropped, to be freed
 
 	arena   arena
 	step    step
@@ -54,7 +57,7 @@ func open(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{opts: o, dev: dev, weights: map[*tensor.Matrix]*weight{}, vectors: map[*float32]ptr{}, experts: map[*block.MoE]*experts{}, turns: map[*rope.Table]*turns{}, splitKeys: 256}
+	b := &Backend{opts: o, dev: dev, weights: map[*tensor.Matrix]*weight{}, vectors: map[*float32]ptr{}, experts: map[*block.MoE]*experts{}, turns: map[*rope.Table]*turns{}, stores: map[*held]bool{}, splitKeys: 256}
 	for _, t := range []**tensor.Tensor{&b.gate, &b.up, &b.logits, &b.picked, &b.parts, &b.weightMatrix, &b.moe.logits, &b.moe.pick, &b.moe.weight, &b.moe.order, &b.moe.first, &b.moe.gate, &b.moe.up, &b.moe.out} {
 		*t = b.NewTensor()
 	}
@@ -88,7 +91,22 @@ func (b *Backend) NewTensor() *tensor.Tensor {
 	return &tensor.Tensor{Device: m}
 }
 
-// Close frees the backend's memory. Pools whose storage it made must not be used afterwards.
+var errClosed = errors.New("cuda: the backend is closed")
+
+// work is a stretch of work on the device, outside of a step.
+func (b *Backend) work(f func() error) error {
+	if b.closed {
+		return errClosed
+	}
+	return b.dev.do(func() error {
+		if err := b.sweep(false); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// Close frees the backend's memory, that of its caches included.
 func (b *Backend) Close() error {
 	if b.closed {
 		return nil
@@ -96,7 +114,7 @@ func (b *Backend) Close() error {
 	b.closed = true
 	var errs []error
 	err := b.dev.do(func() error {
-		errs = append(errs, b.dev.wait())
+		errs = append(errs, b.dev.wait(), b.sweep(true))
 		for _, k := range b.kept {
 			errs = append(errs, b.dev.free(k.p, k.n))
 		}

@@ -33,7 +33,7 @@ func (b *Backend) Sample(logits *tensor.Tensor, o sample.Options, u []float64) (
 		return nil, nil
 	}
 	ids := make([]int32, n)
-	err := b.dev.do(func() error {
+	err := b.work(func() error {
 		out, err := b.resize(b.picked, n)
 		if err != nil {
 			return err

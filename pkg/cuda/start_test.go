@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"forwardpass/pkg/kvcache"
 	"forwardpass/pkg/model"
 )
 
@@ -187,6 +190,55 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestDroppedCache: the memory of a cache that nobody refers to any more comes back, with and without Close.
+func TestDroppedCache(t *testing.T) {
+	b := gpu(t, Options{})
+	m, err := model.OpenWith("../../testdata/golden/models/mistral", model.Options{Backend: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := m.Logits([]int{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	use := func(closed bool) {
+		c, err := m.NewCache(kvcache.Options{BlockSize: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := model.Batch{Seqs: []model.Sequence{{IDs: []int{1, 2, 3}, Cache: c}}}
+		if err := m.Forward(context.Background(), &batch); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := StatsOf(b); s.Cache == 0 {
+			t.Error("the cache takes no memory")
+		}
+		if closed {
+			if err := c.Pool().Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	use(true)
+	if s, _ := StatsOf(b); s.Cache != 0 {
+		t.Errorf("%d bytes of cache after Close", s.Cache)
+	}
+	use(false)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		runtime.GC()
+		if _, err := m.Logits([]int{1}); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := StatsOf(b); s.Cache == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the memory of a dropped cache does not come back")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // TestClose: everything that a backend allocated is given back.
 func TestClose(t *testing.T) {
 	keep := gpu(t, Options{}) // holds the context
@@ -197,7 +249,11 @@ func TestClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Logits(make([]int, 20)); err != nil {
+		c, err := m.NewCache(kvcache.Options{}) // left open
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Forward(context.Background(), &model.Batch{Seqs: []model.Sequence{{IDs: make([]int, 20), Cache: c}}}); err != nil {
 			t.Fatal(err)
 		}
 		if s, ok := StatsOf(b); !ok || s.Allocated <= before.Allocated || s.Weights == 0 || s.Launches == 0 {

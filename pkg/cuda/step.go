@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -42,12 +43,12 @@ const seqInts = 8 // of a sequence, as kernels.cu has it
 // Begin ties the calling goroutine to its thread until End, and copies the step's layout to the device.
 func (b *Backend) Begin(s *model.Step) error {
 	if b.closed {
-		return fmt.Errorf("cuda: the backend is closed")
+		return errClosed
 	}
 	if err := b.dev.enter(); err != nil {
 		return err
 	}
-	if err := b.begin(s); err != nil {
+	if err := errors.Join(b.sweep(false), b.begin(s)); err != nil {
 		b.dev.leave()
 		return err
 	}

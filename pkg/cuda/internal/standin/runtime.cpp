@@ -1,5 +1,6 @@
 // The block scheduler: fibers, barriers, shuffles, fault handling.
 #include "cuda_host.h"
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csetjmp>
@@ -43,6 +44,7 @@ struct hc_runner {
     Fiber *running = nullptr;
     unsigned waiting = 0, done = 0;
     size_t at = 0;  // in order: the thread that runs
+    bool skewed = false;
     sigjmp_buf fault;
     void *fault_addr = nullptr;
     bool misaligned = false;
@@ -56,11 +58,12 @@ struct hc_runner {
         __builtin_trap();
     }
     static bool runs(const Fiber &t) { return t.st == NEW || t.st == READY; }
-    // Straight to the next thread of this round that can run, or back to the scheduler.
+    // Straight to the next thread of this round that can run, or back to the scheduler. Where the block is skewed, the first in
+    // the order that can run: a warp gets as far ahead of the others as barriers let it.
     void yield() {
         Fiber *from = running;
         if (from->st != DONE)  // a finished thread's stack is given away first, by the scheduler
-            while (++at < order.size())
+            for (at = skewed ? 0 : at + 1; at < order.size(); at++)
                 if (runs(f[order[at]])) {
                     Fiber &t = f[order[at]];
                     prepare(t);
@@ -113,8 +116,17 @@ struct hc_runner {
             f[i].lane = i & 31;
             order[i] = mode == 1 ? n - 1 - i : i;
         }
-        if (mode == 2)
-            for (unsigned i = n - 1; i > 0; i--) { rng = rng * 1664525 + 1013904223; std::swap(order[i], order[(rng >> 8) % (i + 1)]); }
+        skewed = false;
+        if (mode == 2) {
+            auto random = [this](unsigned below) { rng = rng * 1664525 + 1013904223; return (rng >> 8) % below; };
+            for (unsigned i = n - 1; i > 0; i--) std::swap(order[i], order[random(i + 1)]);
+            skewed = random(2);
+            if (skewed) {  // the warps one after the other, in an order of their own
+                unsigned first = random(w.size()), step = random(2) ? 1 : w.size() - 1;
+                auto rank = [&](unsigned i) { return (i / 32 + first) * step % w.size(); };
+                std::stable_sort(order.begin(), order.end(), [&](unsigned i, unsigned j) { return rank(i) < rank(j); });
+            }
+        }
         memset(dyn.data(), 0xff, dyn.size());  // NaNs
         blk.dyn = dyn.data();
         if (sigsetjmp(fault, 1)) {
@@ -129,7 +141,11 @@ struct hc_runner {
         while (done < n) {
             bool progress = false;
             for (at = 0; at < n; at++)
-                if (runs(f[order[at]])) { resume(f[order[at]]); progress = true; }
+                if (runs(f[order[at]])) {
+                    resume(f[order[at]]);
+                    progress = true;
+                    if (skewed) at = -1;
+                }
             if (!progress) return fail(719, waiting ? "some threads wait at __syncthreads() and the others never come"
                                                     : "a warp operation waits for lanes that never come");
             if (done && waiting) return fail(719, "threads left the kernel while others wait at __syncthreads()");
