@@ -75,6 +75,34 @@ func TestParallelSleeps(t *testing.T) {
 	}
 }
 
+// A worker that is late makes callers work alone for a while, longer each time, and then be joined again.
+func TestPoolStopsWaitingForLateWorkers(t *testing.T) {
+	var p pool
+	const part = time.Millisecond
+	for i, want := range []int32{aloneLeast, 2 * aloneLeast, 4 * aloneLeast} {
+		p.judge(20*part, part)
+		if got := p.alone.Load(); got != want {
+			t.Fatalf("after %d late parts %d calls are done alone, want %d", i+1, got, want)
+		}
+	}
+	c := &counter{make([]int, 4)}
+	for range 4 * aloneLeast {
+		if p.run(4, 2, c) {
+			t.Fatal("the workers were asked before the penalty was over")
+		}
+	}
+	if !p.run(4, 2, c) {
+		t.Fatal("the workers were not asked after the penalty")
+	}
+	for range 40 {
+		p.judge(part/2, part) // in time
+	}
+	p.judge(20*part, part)
+	if got := p.alone.Load(); got != aloneLeast {
+		t.Errorf("after many parts in time a late one costs %d calls, want %d", got, aloneLeast)
+	}
+}
+
 // allocations is what a call of f allocates on average with several workers, after a warm-up that lets
 // each of them have a scratch of its own. (testing.AllocsPerRun would leave one worker.)
 func allocations(procs int, f func()) float64 {

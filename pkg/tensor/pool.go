@@ -15,13 +15,21 @@ import (
 // stay awake between the stretches, for up to spinFor, and then sleep until the next one.
 //
 // Nobody is given a share: whoever is awake claims the next part. On a busy machine a worker that the
-// system has put aside then delays its own part only.
-const spinFor = 100 * time.Microsecond
+// system has put aside then delays its own part only. If that happens, the caller works alone for a
+// while, and for longer each time: on an overloaded machine one thread that waits for nobody is faster than two
+// that wait for each other a hundred times a token.
+const (
+	spinFor    = 100 * time.Microsecond
+	aloneLeast = 16   // calls of Parallel that are done alone after a worker was late
+	aloneMost  = 2048 // and after it was late again and again
+)
 
 // pool is GOMAXPROCS-1 goroutines and the jobs they may help with.
 type pool struct {
 	jobs    [8]job
 	taken   atomic.Uint32 // bit i: jobs[i] is in use
+	alone   atomic.Int32  // so many calls are still done by the caller alone
+	penalty atomic.Int32  // so many were the last time
 	mu      sync.Mutex    // guards growing
 	workers atomic.Pointer[[]*worker]
 }
@@ -46,9 +54,12 @@ var workers pool
 
 func (p *pool) width() int { return runtime.GOMAXPROCS(0) }
 
-// run does the n parts of t with the help of width-1 workers. It is false if all jobs are taken: then
-// enough is going on already.
+// run does the n parts of t with the help of width-1 workers. It is false if the caller is to do them itself: all
+// jobs are taken, so that enough is going on already, or the workers were late.
 func (p *pool) run(n, width int, t Task) bool {
+	if p.alone.Load() > 0 && p.alone.Add(-1) >= 0 {
+		return false
+	}
 	slot := p.take()
 	if slot < 0 {
 		return false
@@ -68,11 +79,28 @@ func (p *pool) run(n, width int, t Task) bool {
 		}
 		wanted--
 	}
-	j.work()
+	began := time.Now()
+	mine := j.work()
+	worked := time.Since(began)
 	j.wait()
+	p.judge(time.Since(began)-worked, worked/time.Duration(max(mine, 1)))
 	j.task = nil
 	p.release(slot)
 	return true
+}
+
+// judge looks at how long the caller waited for parts of others, when one of its own took `part`. The last part
+// may be in full swing when the caller is done; one that takes far longer is not being worked on.
+func (p *pool) judge(waited, part time.Duration) {
+	if waited < spinFor+8*part {
+		if n := p.penalty.Load(); n > 0 {
+			p.penalty.Store(n * 7 / 8)
+		}
+		return
+	}
+	n := min(max(2*p.penalty.Load(), aloneLeast), aloneMost)
+	p.penalty.Store(n)
+	p.alone.Store(n)
 }
 
 // take reserves a job that nobody uses, -1 if there is none.
@@ -133,15 +161,15 @@ func (j *job) claim() (part int, ok bool) {
 	}
 }
 
-// work does parts of the job until all are claimed, and says whether it did any.
-func (j *job) work() bool {
-	any := false
+// work does parts of the job until all are claimed, and says how many it did.
+func (j *job) work() int {
+	done := 0
 	for {
 		part, ok := j.claim()
 		if !ok {
-			return any
+			return done
 		}
-		any = true
+		done++
 		j.task.Run(part)
 		if j.pending.Add(-1) == 0 && j.asleep.Load() && j.asleep.CompareAndSwap(true, false) {
 			j.done <- struct{}{}
@@ -152,9 +180,6 @@ func (j *job) work() bool {
 // wait returns when no part is pending. The last one seldom takes long; if it does, its thread may need
 // this one's core.
 func (j *job) wait() {
-	if j.pending.Load() == 0 {
-		return
-	}
 	began := time.Now()
 	for i := 1; j.pending.Load() > 0; i++ {
 		kernel.Pause()
@@ -175,7 +200,7 @@ func (j *job) wait() {
 func (p *pool) help() bool {
 	any := false
 	for t := p.taken.Load(); t != 0; t &= t - 1 {
-		if j := &p.jobs[bits.TrailingZeros32(t)]; j.left.Load() > 0 && j.work() {
+		if j := &p.jobs[bits.TrailingZeros32(t)]; j.left.Load() > 0 && j.work() > 0 {
 			any = true
 		}
 	}
