@@ -60,6 +60,7 @@ function themed(c) {
     if (!a.splitLine) a.splitLine = { lineStyle: { color: c.faint } };
     if (a.type !== "category") a.axisLabel.formatter = tick;
     if (a.name) a.nameGap = gap(a, a === o.xAxis);
+    if (a.name && a !== o.xAxis && a.type !== "category") o.grid.left += 10; // labels of one digit leave the name no room
   });
   o.series.forEach(function (s, k) {
     if (s.markLine) {

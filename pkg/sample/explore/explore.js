@@ -21,8 +21,9 @@
 
   // The language of the notebook around, which is not there yet when this script starts.
   function speak() {
-    var around = root.closest(".jp-Notebook") || document.body;
-    text = languages[c.language || ((around.textContent.match(/[\u4e00-\u9fff]/g) || []).length > 20 ? "zh" : "en")];
+    var words = "";
+    (root.closest(".jp-Notebook") || document).querySelectorAll(".jp-RenderedMarkdown").forEach(function (m) { words += m.textContent; });
+    text = languages[c.language || (/[\u4e00-\u9fff]{4}/.test(words) ? "zh" : "en")];
   }
 
   // The files lie beside Jupyter's own: <baseUrl>static/.
