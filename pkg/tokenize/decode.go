@@ -89,9 +89,17 @@ type decodeReplace struct {
 
 func (d decodeReplace) decode(tokens []string) []string {
 	for i, token := range tokens {
-		tokens[i] = replace{d.pattern, d.with}.normalize(text{s: token}).s
+		var err error
+		if s := d.one(token, &err); err == nil {
+			tokens[i] = s
+		}
 	}
 	return tokens
+}
+
+func (d decodeReplace) one(token string, err *error) string {
+	defer catchPattern(err)
+	return replace{d.pattern, d.with}.normalize(text{s: token}).s
 }
 
 // decodeStrip takes up to so many copies of a character off both ends of

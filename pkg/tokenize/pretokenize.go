@@ -2,6 +2,7 @@ package tokenize
 
 import (
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -101,6 +102,26 @@ func (p regexPattern) each(s string, f func(i, j int)) {
 		f(offsets[m.Index], offsets[m.Index+m.Length])
 		m, err = p.re.FindNextMatch(m)
 	}
+	if err != nil {
+		panic(patternError{err}) // caught by encode and decodeReplace
+	}
+}
+
+// patternError is an expression that took longer than regexTimeout: a
+// backtracking engine needs exponential time for some.
+type patternError struct{ error }
+
+const regexTimeout = 10 * time.Second
+
+// catchPattern turns the panic of a pattern into an error.
+func catchPattern(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case patternError:
+		*err = p.error
+	default:
+		panic(p)
+	}
 }
 
 // newPattern compiles a regular expression in the dialect of tokenizer.json.
@@ -112,6 +133,7 @@ func newPattern(expr string) (pattern, error) {
 	if err != nil {
 		return nil, err
 	}
+	re.MatchTimeout = regexTimeout
 	return regexPattern{re}, nil
 }
 

@@ -97,7 +97,7 @@ func (t *Tokenizer) encode(input string, o Options, offsets bool) (Encoding, err
 	}
 	run := encodeRun{t: t, options: o, offsets: offsets}
 	run.out.IDs = make([]int, 0, len(input)/3+8)
-	run.addedTokens(t.verbatim, whole(input, t.rawInput, !offsets && !t.origins), run.normalize)
+	run.all(whole(input, t.rawInput, !offsets && !t.origins))
 	if run.err != nil {
 		return Encoding{}, fmt.Errorf("tokenize: %w", run.err)
 	}
@@ -131,6 +131,11 @@ type encodeRun struct {
 	out     Encoding
 	tokens  []token // of one piece, reused
 	err     error
+}
+
+func (r *encodeRun) all(t text) {
+	defer catchPattern(&r.err)
+	r.addedTokens(r.t.verbatim, t, r.normalize)
 }
 
 // addedTokens appends the added tokens found in t and hands what is between
@@ -277,7 +282,8 @@ func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
 
 // addTokens enters added tokens, giving those that are new to the vocabulary
 // their ids, and prepares to find them in text.
-func (t *Tokenizer) addTokens(list []AddedToken) error {
+func (t *Tokenizer) addTokens(list []AddedToken) (err error) {
+	defer catchPattern(&err)
 	for _, a := range list {
 		if a.Content == "" {
 			continue
