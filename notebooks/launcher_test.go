@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -402,4 +403,45 @@ func TestLockHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	unlock()
+}
+
+// What a learner changes does not make set-up sign again; what git brings does.
+func TestCommitted(t *testing.T) {
+	p := testPlaces(t)
+	git := func(args ...string) {
+		t.Helper()
+		c := exec.Command("git", append([]string{"-C", p.root, "-c", "user.name=t", "-c", "user.email=t@example.org"}, args...)...)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Skipf("git %v: %v: %s", args, err, out)
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.root, "notebooks", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, facts := committed(t.Context(), p); len(files)+len(facts) > 0 {
+		t.Errorf("without git: %v, %v", files, facts)
+	}
+	write("00-a.ipynb", "{}")
+	write("01-b.ipynb", "{ }")
+	write("main.go", "package main")
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "x")
+	write("02-own.ipynb", "{}")
+	files, facts := committed(t.Context(), p)
+	if len(files) != 2 || len(facts) != 2 {
+		t.Fatalf("files %v, facts %v; want the two committed notebooks", files, facts)
+	}
+	write("01-b.ipynb", "{\"changed\": 1}")
+	after, same := committed(t.Context(), p)
+	if len(after) != 1 || filepath.Base(after[0]) != "00-a.ipynb" || !slices.Equal(facts, same) {
+		t.Errorf("after a change: files %v, facts %v; want one file and the facts as before", after, same)
+	}
+	git("commit", "-q", "-a", "-m", "y")
+	if _, other := committed(t.Context(), p); slices.Equal(facts, other) {
+		t.Error("a commit changes nothing")
+	}
 }

@@ -156,7 +156,7 @@ func (p places) parts(ctx context.Context) ([]part, error) {
 		},
 	}
 	parts := []part{jupyter, kernel, warm, register}
-	if files, facts := committed(ctx, p); len(files) > 0 {
+	if files, facts := committed(ctx, p); len(facts) > 0 {
 		parts = append(parts, part{
 			name: "trust", made: "the committed lessons may show live charts", after: []string{"jupyter"},
 			optional: "lessons show pictures until they are run",

@@ -28,8 +28,9 @@ func sign(ctx context.Context, p places, files []string) error {
 	return runTool(ctx, p.root, p.environ(), nil, p.python, append([]string{"-c", signer}, files...)...)
 }
 
-// committed lists the notebooks that are as git has them, each with a line that changes with its
-// content. Without git there are none.
+// committed lists the notebooks that are as git has them, and what git has, a line for each notebook.
+// A learner's own changes do not alter those lines, so that signing happens once a commit. Without git
+// there are none.
 func committed(ctx context.Context, p places) (files, facts []string) {
 	git := func(args ...string) []string {
 		c := exec.CommandContext(ctx, "git", append(args, "--", "notebooks")...)
@@ -46,9 +47,12 @@ func committed(ctx context.Context, p places) (files, facts []string) {
 	}
 	for _, line := range git("ls-files", "-s", "-z") {
 		_, f, _ := strings.Cut(line, "\t")
-		if filepath.Ext(f) == ".ipynb" && !changed[f] {
+		if filepath.Ext(f) != ".ipynb" {
+			continue
+		}
+		facts = append(facts, line)
+		if !changed[f] {
 			files = append(files, filepath.Join(p.root, f))
-			facts = append(facts, line)
 		}
 	}
 	return files, facts
