@@ -78,7 +78,7 @@ func (l *Loop) run() {
 				continue
 			}
 			if closing {
-				_ = l.s.memory.pool.Close() // host memory has nothing to fail at
+				l.s.memory.close()
 				return
 			}
 			<-l.wake

@@ -230,6 +230,14 @@ func (m *memory) preempt(s *sequence) (swapped int, err error) {
 	return 0, nil
 }
 
+// close gives all memory back, when nothing runs any more.
+func (m *memory) close() {
+	if m.prefix != nil {
+		m.prefix.clear()
+	}
+	_ = m.pool.Close() // an error would be a device's, and there is nobody left to tell
+}
+
 // usage is the tokens that sequences have and the tokens that their room could hold.
 func (m *memory) usage(running []*sequence) (tokens, slots int) {
 	for _, s := range running {

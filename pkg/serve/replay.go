@@ -43,6 +43,7 @@ func Replay(ctx context.Context, r Runner, opts Options, trace []*Request) (*Run
 	if err != nil {
 		return nil, err
 	}
+	defer s.memory.close()
 	s.now = func() time.Duration {
 		if inStep {
 			return clock + r.elapsed()
@@ -90,7 +91,12 @@ func Replay(ctx context.Context, r Runner, opts Options, trace []*Request) (*Run
 			return nil, err
 		}
 		for _, f := range follow { // after those that come at the same time
-			at, _ := slices.BinarySearchFunc(next, f, byArrival)
+			at, _ := slices.BinarySearchFunc(next, f, func(a, b *Request) int {
+				if a.Arrival <= b.Arrival {
+					return -1
+				}
+				return 1
+			})
 			next = slices.Insert(next, at, f)
 		}
 		follow = follow[:0]

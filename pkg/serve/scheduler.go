@@ -224,7 +224,8 @@ func (s *Scheduler) Step(ctx context.Context) (bool, error) {
 		return false, err
 	default:
 		s.unreserve()
-		err = s.fail(err)
+		s.fail(err)
+		err = nil
 	}
 	s.finishStep()
 	return true, err
@@ -240,13 +241,12 @@ func (s *Scheduler) unreserve() {
 }
 
 // fail ends all requests of the step with an error.
-func (s *Scheduler) fail(err error) error {
+func (s *Scheduler) fail(err error) {
 	for _, it := range s.plan {
 		if it.s != nil && !it.s.job.Done() {
 			s.end(it.s.job, err)
 		}
 	}
-	return nil
 }
 
 // fill makes the batch of the plan.
@@ -306,7 +306,10 @@ func (s *Scheduler) choose() error {
 			if err == nil {
 				err = s.begin(q, logits(0))
 			}
-			if err != nil {
+			if errors.Is(err, generate.ErrStop) { // the request's own Stream function has had enough
+				q.job.cancelled = true
+				s.end(q.job, nil)
+			} else if err != nil {
 				s.end(q.job, err)
 			}
 		}

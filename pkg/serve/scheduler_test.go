@@ -221,6 +221,46 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// A request's own Stream function can end it, quietly or with an error; others go on.
+func TestStreamEnds(t *testing.T) {
+	m, _ := storyland(t)
+	s, err := New(Model(m), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	var jobs []*Job
+	for _, end := range []error{generate.ErrStop, broken, nil} {
+		n := 0
+		j, err := s.Submit(&Request{Prompt: []int{5, 6}, Options: generate.Options{MaxNewTokens: 9, EOS: []int{}, Stream: func(generate.Token) error {
+			if n++; n == 4 {
+				return end
+			}
+			return nil
+		}}}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, j)
+	}
+	for !s.Idle() {
+		if _, err := s.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if jobs[0].Err() != nil || !jobs[0].Record.Cancelled || !errors.Is(jobs[1].Err(), broken) || jobs[2].Err() != nil {
+		t.Errorf("errors %v, %v, %v; want none, broken, none", jobs[0].Err(), jobs[1].Err(), jobs[2].Err())
+	}
+	for i, n := range []int{4, 4, 9} {
+		if got := len(jobs[i].Results()[0].IDs); got != n {
+			t.Errorf("request %d: %d tokens, want %d", i, got, n)
+		}
+	}
+	if err := empty(s); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBadOptions(t *testing.T) {
 	m, _ := storyland(t)
 	for name, o := range map[string]Options{

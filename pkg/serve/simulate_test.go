@@ -42,7 +42,7 @@ func TestRoofline(t *testing.T) {
 
 // A simulation is a calculation: the same trace gives the same history, to the nanosecond.
 func TestSimulationIsDeterministic(t *testing.T) {
-	o := Options{MaxBatch: 32, Blocks: 600, Prefix: RadixTree, Preemption: Swap, Draft: &generate.Draft{Tokens: 3}}
+	o := Options{MaxBatch: 32, Blocks: 350, Prefix: RadixTree, Preemption: Swap, Draft: &generate.Draft{Tokens: 3}}
 	l := Load{Requests: 300, Rate: 40, Burst: 5, Prompt: 80, New: 40, Seed: 3}
 	c := large(t)
 	c.Accept = 0.6
