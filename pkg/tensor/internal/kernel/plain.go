@@ -65,8 +65,9 @@ func plainDequant(dst []float32, t Type, src []byte) {
 			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
 		}
 	case F16:
+		table := halfTable()
 		for i := range dst {
-			dst[i] = F16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+			dst[i] = table[binary.LittleEndian.Uint16(src[2*i:])]
 		}
 	case BF16:
 		for i := range dst {
