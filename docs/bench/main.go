@@ -23,12 +23,13 @@ import (
 )
 
 type options struct {
-	root, gguf, files   string
-	threads, prompts    []int
-	contexts            []int
-	rounds, gen         int
-	engines             []string
-	llama2c, llama2cBin string
+	root, gguf, files string
+	threads, prompts  []int
+	contexts          []int
+	rounds, gen       int
+	engines           []string
+
+	llama2cBin, llama2cModel, llama2cTokenizer string
 }
 
 func main() {
@@ -39,12 +40,13 @@ func main() {
 	prompts := flag.String("prompts", "128,512", "prompt lengths of the speed table, in tokens")
 	contexts := flag.String("contexts", "128,512,1024,2048,4096,8000", "prompt lengths of the context table")
 	engines := flag.String("engines", "", "engines to run, such as ours/f32,llama.cpp/q8_0; empty: all there are")
-	parts := flag.String("parts", "machine,speed,start,context,batch,exact", "tables to make")
+	parts := flag.String("parts", "machine,speed,start,context,batch,exact,llama2c", "tables to make")
 	flag.StringVar(&o.gguf, "model", "", "the GGUF file that all others are made from; empty: SmolLM2 from the set-up")
 	flag.IntVar(&o.rounds, "rounds", 3, "measurements of each engine")
 	flag.IntVar(&o.gen, "gen", 64, "tokens to decode")
 	flag.StringVar(&o.llama2cBin, "llama2c", "", "a llama2.c run binary to compare with")
-	flag.StringVar(&o.llama2c, "llama2c-model", "", "its model file")
+	flag.StringVar(&o.llama2cModel, "llama2c-model", "", "its model file")
+	flag.StringVar(&o.llama2cTokenizer, "llama2c-tokenizer", "", "its tokenizer file; empty: its default")
 	flag.Parse()
 
 	var err error
@@ -97,7 +99,7 @@ func (o *options) bench(parts []string) error {
 		for _, p := range []struct {
 			name string
 			run  func(threads int) error
-		}{{"machine", o.machine}, {"speed", o.speed}, {"start", o.cold}, {"context", o.context}, {"batch", o.batch}, {"exact", o.exact}} {
+		}{{"machine", o.machine}, {"speed", o.speed}, {"start", o.cold}, {"context", o.context}, {"batch", o.batch}, {"exact", o.exact}, {"llama2c", o.llama2c}} {
 			if slices.Contains(parts, p.name) {
 				if err := p.run(t); err != nil {
 					return err
