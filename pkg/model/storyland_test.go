@@ -58,7 +58,7 @@ func TestStoryland(t *testing.T) {
 		}
 		cases++
 		t.Run(name, func(t *testing.T) {
-			c, err := lesson.Compare(m, testdata+"/golden/storyland.safetensors", name, 1e-4)
+			c, err := lesson.Compare(m, testdata+"/golden/storyland.safetensors", name, storyTol)
 			if err != nil {
 				t.Fatal(err)
 			}
