@@ -3,7 +3,7 @@
 # Python wheels (87 MB, into .forwardpass/cuda), the driver is pkg/cuda/internal/standin. Needs go, g++, python3 with pip.
 #
 #   .ci/cuda.sh          everything
-#   .ci/cuda.sh setup    only bring the wheels, make the PTX and build the stand-in
+#   .ci/cuda.sh setup    only bring the wheels, make the PTX, build the stand-in and what lesson 13 runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -34,6 +34,9 @@ zcat pkg/cuda/internal/kernels/kernels.ptx.gz | cmp - "$CUDA_DIR/kernels.ptx" ||
 
 say "the stand-in driver"
 pkg/cuda/internal/standin/build.sh "$CUDA_DIR/libcudacpu.so" pkg/cuda/internal/kernels/kernels.cu "$CUDA_DIR/kernels.ptx" "$include"
+
+say "the report of lesson 13"
+go build -tags cuda -o "$CUDA_DIR/gpureport" ./pkg/cuda/gpureport
 [ "${1:-}" = setup ] && exit
 
 say "the default build has nothing of CUDA and needs no C compiler"

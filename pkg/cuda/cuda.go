@@ -32,7 +32,7 @@ type Options struct {
 	Sync bool
 
 	// Fast rounds activations to 16 bits where many tokens meet 16-bit weights, as PyTorch does in such a model. Without it each
-	// is the sum of two 16-bit numbers, which costs twice the work of the tensor cores and keeps the results of float32.
+	// is the sum of two F16 or three BF16 numbers, which costs as many times the work of the tensor cores and keeps the results of float32.
 	Fast bool
 
 	// KeepLogits leaves the logits on the device, for Sample; Batch.Logits then has no Data.

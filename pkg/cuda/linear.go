@@ -105,10 +105,13 @@ func (b *Backend) gemm(x ptr, t, in int, l layer) error {
 
 // tensorKernel is the name of a kernel that uses the tensor cores.
 func (b *Backend) tensorKernel(prefix, kind string) string {
-	if b.opts.Fast {
+	switch {
+	case b.opts.Fast:
 		return prefix + kind + "_1"
+	case kind == "f16":
+		return prefix + kind + "_2"
 	}
-	return prefix + kind + "_2"
+	return prefix + kind + "_3"
 }
 
 // MLP works on each token alone: x [T, C] → dst [T, C]

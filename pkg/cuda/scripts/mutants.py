@@ -48,8 +48,8 @@ mutants = {"Norm|Softmax|Linear$": [
     ("gemm leaves out the last column of a tile", "for (int k = 0; k < BK; k++) {", "for (int k = 0; k < BK - 1; k++) {"),
     ("tensor cores without the first barrier", "wv[1] = ld((const uint4*)(wr + k0) + 1);\n        }\n        __syncthreads();", "wv[1] = ld((const uint4*)(wr + k0) + 1);\n        }"),
     ("tensor cores without the second barrier", "*(uint4*)&ws[row][k16 / 2 + 4 * h] = wv[h];\n        }\n        __syncthreads();", "*(uint4*)&ws[row][k16 / 2 + 4 * h] = wv[h];\n        }"),
-    ("tensor cores swap two fragments", "{xs[e][r][s + t], xs[e][r + 8][s + t],", "{xs[e][r + 8][s + t], xs[e][r][s + t],"),
-    ("tensor cores lose the rounding's rest", "pack16<TYPE>(a - lower<TYPE>(v), b - upper<TYPE>(v))", "pack16<TYPE>(a - lower<TYPE>(v), b - lower<TYPE>(v))"),
+    ("tensor cores swap two fragments", "a[e][1] = xs[e][r + 8][s + t];", "a[e][1] = xs[e][r][s + t + 4];"),
+    ("tensor cores lose the rounding's rest", "b -= upper<TYPE>(v);", "b -= lower<TYPE>(v);"),
     ("tensor cores with the wrong stride of warps", "wn = (warp & 3) * 32;", "wn = (warp & 3) * 16;"),
 ], "Elements|Norm|Rope|MLP": [
     ("add one element short", "add(float* x, const float* y, long long n) { FOR_EACH(i, n)", "add(float* x, const float* y, long long n) { FOR_EACH(i, n - 1)"),

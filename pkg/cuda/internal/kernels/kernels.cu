@@ -290,8 +290,8 @@ __device__ void gemm_tile(float* y, const float* x, const Weight& a, const float
 GEMM(f32, F32) GEMM(q8, Q8) GEMM(q4, Q4)
 
 // The same with 16-bit weights on the tensor cores: tiles of 128 tokens × 128 outputs, 32 columns at a time; eight warps, 2 × 4, have
-// 64 × 32 outputs each. Activations become 16-bit numbers too: with TERMS 2 each is the sum of two, which loses next to
-// nothing (2^-17 of a number as BF16, 2^-22 as F16); with TERMS 1 it is rounded, as PyTorch rounds them in such a model.
+// 64 × 32 outputs each. Activations become sums of TERMS 16-bit numbers: three BF16 or two F16 lose next to nothing (2^-24 and
+// 2^-22 of a number); with one it is rounded, as PyTorch rounds them in such a model.
 #define TILE_M 128
 #define TILE_N 128
 #define WORDS (BK / 2 + 4) // of a row of a tile; the padding makes the fragments' reads hit every bank once
@@ -299,6 +299,11 @@ GEMM(f32, F32) GEMM(q8, Q8) GEMM(q4, Q4)
 template <int TYPE> __device__ __forceinline__ unsigned pack16(float lo, float hi) { return TYPE == F16 ? pack_half(lo, hi) : pack_bf16(lo, hi); }
 template <int TYPE> __device__ __forceinline__ float lower(unsigned v) { return TYPE == F16 ? half_float((u16)v) : bf16_float((u16)v); }
 template <int TYPE> __device__ __forceinline__ float upper(unsigned v) { return TYPE == F16 ? half_float((u16)(v >> 16)) : bf16_float((u16)(v >> 16)); }
+
+template <int TYPE> __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    if (TYPE == F16) mma_half(d, a, b);
+    else mma_bf16(d, a, b);
+}
 
 template <int TYPE, int TERMS>
 __device__ __forceinline__ void tensor_tile(float* y, const float* x, const void* w, long long ld_w, const float* bias, const int* in, int in_div, const int* out,
@@ -328,9 +333,13 @@ __device__ __forceinline__ void tensor_tile(float* y, const float* x, const void
             #pragma unroll
             for (int i = 0; i < 4; i++) {
                 float a = xv[h][2 * i], b = xv[h][2 * i + 1];
-                unsigned v = pack16<TYPE>(a, b);
-                xs[0][row][k16 / 2 + 4 * h + i] = v;
-                if (TERMS == 2) xs[TERMS - 1][row][k16 / 2 + 4 * h + i] = pack16<TYPE>(a - lower<TYPE>(v), b - upper<TYPE>(v));
+                #pragma unroll
+                for (int e = 0; e < TERMS; e++) {
+                    unsigned v = pack16<TYPE>(a, b);
+                    xs[e][row][k16 / 2 + 4 * h + i] = v;
+                    a -= lower<TYPE>(v);
+                    b -= upper<TYPE>(v);
+                }
             }
             *(uint4*)&ws[row][k16 / 2 + 4 * h] = wv[h];
         }
@@ -344,17 +353,30 @@ __device__ __forceinline__ void tensor_tile(float* y, const float* x, const void
                 b[j][1] = ws[wn + 8 * j + g][s + t + 4];
             }
             #pragma unroll
-            for (int e = 0; e < TERMS; e++)
+            for (int i = 0; i < 4; i++) {
+                int r = wm + 16 * i + g;
+                unsigned a[TERMS][4];
                 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    int r = wm + 16 * i + g;
-                    unsigned a[4] = {xs[e][r][s + t], xs[e][r + 8][s + t], xs[e][r][s + t + 4], xs[e][r + 8][s + t + 4]};
-                    #pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        if (TYPE == F16) mma_half(acc[i][j], a, b[j]);
-                        else mma_bf16(acc[i][j], a, b[j]);
-                    }
+                for (int e = 0; e < TERMS; e++) {
+                    a[e][0] = xs[e][r][s + t];
+                    a[e][1] = xs[e][r + 8][s + t];
+                    a[e][2] = xs[e][r][s + t + 4];
+                    a[e][3] = xs[e][r + 8][s + t + 4];
                 }
+                #pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    if (TERMS == 1) {
+                        mma<TYPE>(acc[i][j], a[0], b[j]);
+                        continue;
+                    }
+                    // Tensor cores cut off what they add to a larger sum, so that they only add 16 columns, smallest terms first.
+                    float d[4] = {};
+                    #pragma unroll
+                    for (int e = TERMS - 1; e >= 0; e--) mma<TYPE>(d, a[e], b[j]);
+                    #pragma unroll
+                    for (int q = 0; q < 4; q++) acc[i][j][q] += d[q];
+                }
+            }
         }
     }
     #pragma unroll
@@ -378,7 +400,7 @@ __device__ __forceinline__ void tensor_tile(float* y, const float* x, const void
         float* y, const float* x, const void* w, long long ld, const float* bias, int M, int N, int K) {                 \
         tensor_tile<TYPE, TERMS>(y, x, w, ld, bias, nullptr, 1, nullptr, blockIdx.y * TILE_M, blockIdx.x * TILE_N, M, N, K);     \
     }
-TENSOR(f16, F16, 1) TENSOR(f16, F16, 2) TENSOR(bf16, BF16, 1) TENSOR(bf16, BF16, 2)
+TENSOR(f16, F16, 1) TENSOR(f16, F16, 2) TENSOR(bf16, BF16, 1) TENSOR(bf16, BF16, 3)
 
 // ---------------------------------------------------------------------------------------------- element by element
 
@@ -905,7 +927,7 @@ MOE_GEMM(f32, F32) MOE_GEMM(q8, Q8) MOE_GEMM(q4, Q4)
         if (m0 >= M) return;                                                                                                      \
         tensor_tile<TYPE, TERMS>(y, x, (const void*)table[e], ld, nullptr, order + from, div, order + from, m0, blockIdx.x * TILE_N, M, N, K); \
     }
-MOE_TENSOR(f16, F16, 1) MOE_TENSOR(f16, F16, 2) MOE_TENSOR(bf16, BF16, 1) MOE_TENSOR(bf16, BF16, 2)
+MOE_TENSOR(f16, F16, 1) MOE_TENSOR(f16, F16, 2) MOE_TENSOR(bf16, BF16, 1) MOE_TENSOR(bf16, BF16, 3)
 
 // out[t] (+)= Σ weight[t, i]·y[t·k + i]. Block t.
 extern "C" __global__ void moe_sum(float* out, const float* y, const float* weight, int k, int C, int add) {
