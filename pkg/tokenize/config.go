@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 // hfConfig is what matters here of tokenizer_config.json.
@@ -15,9 +16,10 @@ type hfConfig struct {
 	BOS      tokenName       `json:"bos_token"`
 	EOS      tokenName       `json:"eos_token"`
 	Template json.RawMessage `json:"chat_template"`
-	AddBOS   *bool           `json:"add_bos_token"`
-	AddEOS   *bool           `json:"add_eos_token"`
-	Class    string          `json:"tokenizer_class"`
+	AddBOS   bool            `json:"add_bos_token"`
+	AddEOS   bool            `json:"add_eos_token"`
+
+	Added map[string]hfAdded `json:"added_tokens_decoder"` // by id
 }
 
 // tokenName is a token written as a string or as {"content": "…"}.
@@ -78,10 +80,17 @@ func readJSON(dir, name string, v any) error {
 // configure takes BOS, EOS and the chat template from the files beside a
 // vocabulary: tokenizer_config.json, chat_template.jinja, and
 // generation_config.json or config.json, which know every id that ends a text.
-func (t *Tokenizer) configure(dir string) error {
+func (t *Tokenizer) configure(dir string, kind fileKind) error {
 	var c hfConfig
 	if err := readJSON(dir, "tokenizer_config.json", &c); err != nil {
 		return err
+	}
+	if kind == sentencePiece {
+		// Such a file says neither which tokens are read from text nor whether BOS
+		// is put in front; a checkpoint's configuration does.
+		if err := t.complete(c); err != nil {
+			return fmt.Errorf("tokenizer_config.json: %w", err)
+		}
 	}
 	if id, ok := t.ID(string(c.BOS)); ok {
 		t.bos = []int{id}
@@ -115,6 +124,40 @@ func (t *Tokenizer) configure(dir string) error {
 	}
 	if source != "" {
 		t.chat = &chatTemplate{source: source, bos: string(c.BOS), eos: string(c.EOS)}
+	}
+	return nil
+}
+
+// complete adds to a SentencePiece vocabulary what its configuration says.
+func (t *Tokenizer) complete(c hfConfig) error {
+	list := make([]AddedToken, 0, len(c.Added))
+	for key, a := range c.Added {
+		id, err := strconv.Atoi(key)
+		if err != nil {
+			return fmt.Errorf("added_tokens_decoder: %q is not an id", key)
+		}
+		a.ID = id
+		list = append(list, a.token())
+	}
+	if len(list) > 0 {
+		special := t.special
+		t.added = nil
+		if err := t.addTokens(list); err != nil {
+			return err
+		}
+		for id := range special { // control pieces stay special
+			t.special[id] = true
+		}
+	}
+	var p template
+	if id, ok := t.ID(string(c.BOS)); ok && c.AddBOS {
+		p.before = []int{id}
+	}
+	if id, ok := t.ID(string(c.EOS)); ok && c.AddEOS {
+		p.after = []int{id}
+	}
+	if p.before != nil || p.after != nil {
+		t.post = []postProcessor{p}
 	}
 	return nil
 }

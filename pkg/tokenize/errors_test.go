@@ -167,6 +167,33 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestSentencePieceDirectory: a .model file with a checkpoint's configuration
+// puts BOS in front and reads special tokens from text.
+func TestSentencePieceDirectory(t *testing.T) {
+	dir := t.TempDir()
+	model, err := os.ReadFile(small + "bpe.model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := `{"bos_token":"<s>","eos_token":"</s>","add_bos_token":true,"add_eos_token":true,"added_tokens_decoder":{
+		"1":{"content":"<s>","special":true},"2":{"content":"</s>","special":true},"1400":{"content":"<|new|>","special":true}}}`
+	for name, data := range map[string][]byte{"tokenizer.model": model, "tokenizer_config.json": []byte(config)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tok, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tok.Encode("cat</s><|new|>")
+	want, _ := openSmall(t, "bpe.model").Encode("cat")
+	want = slices.Concat([]int{1}, want, []int{2, 1400, 2})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v (%v)", got, want, err)
+	}
+}
+
 // TestGGUF writes vocabularies into GGUF files and reads them back.
 func TestGGUF(t *testing.T) {
 	data, err := os.ReadFile(small + "bpe.model")

@@ -42,7 +42,8 @@ func open(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, reason(err)
 	}
-	switch sniff(filepath.Base(path), data) {
+	kind := sniff(filepath.Base(path), data)
+	switch kind {
 	case hfJSON:
 		t, err = parseHF(string(data))
 	case tekkenJSON:
@@ -64,7 +65,7 @@ func open(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.configure(dir); err != nil {
+	if err := t.configure(dir, kind); err != nil {
 		return nil, err
 	}
 	return t, nil
