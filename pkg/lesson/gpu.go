@@ -1,7 +1,6 @@
 package lesson
 
 import (
-	"errors"
 	"fmt"
 
 	"forwardpass/pkg/cuda"
@@ -80,8 +79,8 @@ func GPU() (r *cuda.Report, note string, err error) {
 		return r, fmt.Sprintf("recorded on %s, %s", r.Device.Name, r.Date), nil
 	}
 	r, err = cuda.Miniature(Root())
-	if errors.Is(err, cuda.ErrUnavailable) {
+	if err != nil { // not built, or from other kernels than these: the lesson goes on without it
 		return &cuda.Report{}, fmt.Sprint("nothing to show: ", err), nil
 	}
-	return r, "from the CPU stand-in, whose times mean nothing", err
+	return r, "from the CPU stand-in, whose times mean nothing", nil
 }
