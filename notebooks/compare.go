@@ -12,14 +12,10 @@ import (
 	"strings"
 )
 
-// compareWithSaved compares a lesson's new outputs with those of its file and of its Chinese twin, by
+// compareWithSaved compares a lesson's new outputs with those that it had and those of its Chinese twin, by
 // the rules in help.
 func compareWithSaved(_ context.Context, p places, o outcome) (string, error) {
-	saved, err := readNotebook(o.file)
-	if err != nil {
-		return "", err
-	}
-	errs := p.compareLesson(o.file, saved, o.nb)
+	errs := p.compareLesson(o.file, o.saved, o.nb)
 	twin, zh, err := readTwin(o.file)
 	if err != nil {
 		return "", err

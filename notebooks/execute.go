@@ -31,6 +31,7 @@ type event struct {
 // outcome is one executed lesson.
 type outcome struct {
 	file     string
+	saved    *notebook // as it was read, with the outputs of its last run
 	nb       *notebook // with the new outputs
 	ran      int       // code cells executed
 	kernel   time.Duration
@@ -100,13 +101,20 @@ func runLessons(ctx context.Context, p places, files []string, cmd command, end 
 func executeLesson(ctx context.Context, p places, file string, timeout time.Duration, say func(string)) outcome {
 	o := outcome{file: file}
 	start := time.Now()
-	o.nb, o.err = readNotebook(file)
+	var data []byte
+	if data, o.err = os.ReadFile(file); o.err != nil {
+		return o
+	}
+	if o.saved, o.err = parseNotebook(data); o.err == nil {
+		o.nb, o.err = parseNotebook(data)
+	}
 	if o.err != nil {
+		o.err = fmt.Errorf("%s: %w", relative(p.root, file), o.err)
 		return o
 	}
 	numbers, total := o.nb.codeNumbers()
 	say("starting the kernel")
-	o.err = execute(ctx, p, file, timeout, func(e event) error {
+	o.err = execute(ctx, p, file, data, timeout, func(e event) error {
 		took := time.Duration(e.Seconds * float64(time.Second))
 		switch e.Event {
 		case "kernel":
@@ -136,9 +144,9 @@ func executeLesson(ctx context.Context, p places, file string, timeout time.Dura
 }
 
 // execute starts the executor on a notebook and hands over its reports until it ends.
-func execute(ctx context.Context, p places, file string, timeout time.Duration, report func(event) error) error {
-	c := exec.CommandContext(ctx, p.python, "-c", executor, file, filepath.Dir(file), fmt.Sprint(timeout.Seconds()))
-	c.Env = p.environ()
+func execute(ctx context.Context, p places, file string, nb []byte, timeout time.Duration, report func(event) error) error {
+	c := exec.CommandContext(ctx, p.python, "-c", executor, filepath.Dir(file), fmt.Sprint(timeout.Seconds()))
+	c.Env, c.Stdin = p.environ(), bytes.NewReader(nb)
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // the executor stops its kernel
 	c.WaitDelay = 10 * time.Second
 	var log bytes.Buffer

@@ -1,7 +1,7 @@
 """Executes one notebook on its kernel and reports each cell as a line of JSON on stdout.
 
-Called by the Go program beside it with the notebook's path and the time a cell may take. The
-notebook file is read only: outputs travel in the report, and Go puts them in their place.
+Called by the Go program beside it with the notebook on stdin, and with the folder to run it in and the
+seconds a cell may take. Outputs travel in the report, and Go puts them in their place.
 """
 import asyncio
 import json
@@ -22,8 +22,7 @@ def tell(**event):
     print(json.dumps(event, ensure_ascii=False), file=real, flush=True)
 
 
-async def main(path, folder, timeout):
-    nb = nbformat.read(path, as_version=4)
+async def main(nb, folder, timeout):
     client = NotebookClient(nb, timeout=timeout, kernel_name="gonb", resources={"metadata": {"path": folder}})
     start = time.monotonic()
     async with client.async_setup_kernel():
@@ -48,7 +47,7 @@ async def main(path, folder, timeout):
 
 
 try:
-    asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    asyncio.run(main(nbformat.reads(sys.stdin.read(), as_version=4), sys.argv[1], float(sys.argv[2])))
 except (NoSuchKernel, RuntimeError, OSError) as e:
     tell(event="broken", problem=f"{type(e).__name__}: {e}")
     sys.exit(1)

@@ -252,10 +252,14 @@ func TestSaveThenCompare(t *testing.T) {
 		}
 	}
 	ran := func(text string) outcome {
+		saved, err := readNotebook(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		nb := parseRaw(t, p)
 		nb.cells[1].fields["metadata"] = map[string]any{}
 		nb.cells[1].setOutputs([]output{stdout(text)}, json.Number("1"))
-		return outcome{file: file, nb: nb}
+		return outcome{file: file, saved: saved, nb: nb}
 	}
 	if _, err := saveFiles(p, ran("3 tokens in 5 ms\n")); err != nil {
 		t.Fatal(err)
@@ -275,6 +279,23 @@ func TestSaveThenCompare(t *testing.T) {
 	_, err := compareWithSaved(t.Context(), p, ran("4 tokens in 8 ms\n"))
 	if err == nil || !strings.Contains(err.Error(), "notebooks/01-tokens.ipynb: cell 1:") || !strings.Contains(err.Error(), "notebooks/zh/01-tokens.ipynb: cell 1:") {
 		t.Errorf("another count: %v, want both files and the cell named", err)
+	}
+	// Written in while it ran: text is kept, other code is not given the outputs of the old.
+	mine, _ := readNotebook(file)
+	mine.cells[0].fields["source"] = "# Mine"
+	if err := writeNotebook(file, mine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := saveFiles(p, ran("3 tokens in 5 ms\n")); err != nil {
+		t.Error(err)
+	}
+	if mine, _ = readNotebook(file); mine.cells[0].source() != "# Mine" {
+		t.Errorf("text written meanwhile is lost: %q", mine.cells[0].source())
+	}
+	late := ran("3 tokens in 5 ms\n")
+	late.nb.cells[1].fields["source"] = "fmt.Println(0)"
+	if _, err := saveFiles(p, late); err == nil || !strings.Contains(err.Error(), "changed while") {
+		t.Errorf("code written meanwhile: %v", err)
 	}
 	zh, _ := readNotebook(twin)
 	zh.cells[1].fields["source"] = "fmt.Println(2)"

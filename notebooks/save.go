@@ -19,8 +19,16 @@ func save(ctx context.Context, p places, o outcome) (string, error) {
 
 func saveFiles(p places, o outcome) (files []string, err error) {
 	lesson := lessonName(o.file)
-	o.nb.normalise(p, lesson)
-	if err := writeNotebook(o.file, o.nb); err != nil {
+	now, err := readNotebook(o.file)
+	if err != nil {
+		return nil, err
+	}
+	// Someone may have written in the lesson meanwhile: text stays, other code makes the outputs wrong.
+	if left := copyOutputs(now, o.nb); left > 0 {
+		return nil, fmt.Errorf("%s: %d cells were changed while the lesson ran; nothing is saved, run it again", relative(p.root, o.file), left)
+	}
+	now.normalise(p, lesson)
+	if err := writeNotebook(o.file, now); err != nil {
 		return nil, err
 	}
 	twin, zh, err := readTwin(o.file)
