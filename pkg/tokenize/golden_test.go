@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 	files, _ := filepath.Glob(golden + "*.json")
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		if name == "strings" || name == "invalid" {
+		if name == "strings" || name == "invalid" || name == "chat" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
