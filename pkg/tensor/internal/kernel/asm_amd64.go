@@ -27,6 +27,24 @@ func gemmPanel(c *float32, ldc int, a *float32, lda int, b *float32, ldb, m, k, 
 	gemmAVX2(c, ldc, a, lda, b, ldb, m, k, nil, flag)
 }
 
+// fewRows is how many rows fewPanel takes.
+func fewRows() int {
+	if level == AVX512 {
+		return 6
+	}
+	return 3
+}
+
+// fewPanel computes n columns of C += A·B, at most two panels of them; without AVX-512 exactly two.
+func fewPanel(c *float32, ldc int, a *float32, lda int, b *float32, ldb, m, k, n int) {
+	if level == AVX512 {
+		mask := ^uint64(0) >> (64 - n)
+		fewAVX512(c, ldc, a, lda, b, ldb, m, k, &mask)
+		return
+	}
+	fewAVX2(c, ldc, a, lda, b, ldb, m, k, nil)
+}
+
 // packRows transposes a panel's width of rows; k is a multiple of the vector.
 func packRows(dst, src *float32, ld, k int) {
 	lanes := panelWidth() / 2

@@ -167,12 +167,21 @@ func MulNN(c []float32, ldc int, a []float32, lda int, b []float32, ldb, m, n, k
 		plainGemm(c, ldc, a, lda, b, ldb, m, n, k)
 		return
 	}
+	_, _, _ = c[(m-1)*ldc+n-1], a[(m-1)*lda+k-1], b[(k-1)*ldb+n-1]
+	width, done := panelWidth(), 0
+	if m <= fewRows() {
+		for ; done < n && (level == AVX512 || n-done >= 2*width); done += 2 * width {
+			fewPanel(&c[done], ldc, &a[0], lda, &b[done], ldb, m, k, min(2*width, n-done))
+		}
+		if done >= n {
+			return
+		}
+	}
 	s := getScratch()
 	defer putScratch(s)
-	width := panelWidth()
 	for k0 := 0; k0 < k; k0 += blockK {
 		kc := min(blockK, k-k0)
-		for j := 0; j < n; j += width {
+		for j := done; j < n; j += width {
 			s.gemm(c[j:], ldc, a[k0:], lda, b[k0*ldb+j:], ldb, m, min(width, n-j), kc, true)
 		}
 	}

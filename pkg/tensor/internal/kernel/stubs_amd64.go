@@ -14,6 +14,11 @@ func gemmAVX2(c *float32, ldc int, a *float32, lda int, b *float32, ldb int, m i
 //go:noescape
 func packAVX2(dst *float32, src *float32, lds int, k int)
 
+// fewAVX2 computes C += A·B for m ≤ 6 (AVX2: 3) rows and the columns of four vectors that mask selects (AVX2: all). Strides in numbers.
+//
+//go:noescape
+func fewAVX2(c *float32, ldc int, a *float32, lda int, b *float32, ldb int, m int, k int, mask *uint64)
+
 // dots1AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r·ldw+j] for 1 vectors x, strides of x and y in numbers, of w in bytes. tail is the lane mask of the last k % lanes numbers.
 //
 //go:noescape
@@ -108,6 +113,11 @@ func gemmAVX512(c *float32, ldc int, a *float32, lda int, b *float32, ldb int, m
 //
 //go:noescape
 func packAVX512(dst *float32, src *float32, lds int, k int)
+
+// fewAVX512 computes C += A·B for m ≤ 6 (AVX2: 3) rows and the columns of four vectors that mask selects (AVX2: all). Strides in numbers.
+//
+//go:noescape
+func fewAVX512(c *float32, ldc int, a *float32, lda int, b *float32, ldb int, m int, k int, mask *uint64)
 
 // dots1AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r·ldw+j] for 1 vectors x, strides of x and y in numbers, of w in bytes. tail is the lane mask of the last k % lanes numbers.
 //

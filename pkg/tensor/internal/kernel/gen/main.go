@@ -113,6 +113,7 @@ func main() {
 	for _, s := range []isa{avx2, avx512} {
 		gemm(s)
 		pack(s)
+		few(s)
 		for t := 1; t <= 4; t++ {
 			dots(s, t)
 		}
