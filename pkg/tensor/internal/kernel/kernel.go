@@ -6,7 +6,8 @@
 //
 // All of them multiply and add in float32. They differ in the order of the additions only (and in fused
 // multiply–adds, which round once instead of twice): for a sum of k products the bodies agree within
-// k·2⁻²⁴·Σ|xᵢwᵢ|.
+// k·2⁻²⁴·Σ|xᵢwᵢ|, where for the types with a minimum |xᵢwᵢ| is |xᵢ·d·qᵢ| + |xᵢ·m|. Activations rounded to int8 are another
+// matter, and asked for separately: see Input.
 package kernel
 
 import "os"
