@@ -28,9 +28,9 @@ include=$CUDA_DIR/nvidia/cuda_runtime/include
 export CGO_CFLAGS="-O2 -I$include"
 
 say "the embedded PTX is what kernels.cu gives"
-pkg/cuda/scripts/ptx.sh "$CUDA_DIR/kernels.ptx"
-zcat pkg/cuda/internal/kernels/kernels.ptx.gz | cmp - "$CUDA_DIR/kernels.ptx" ||
-  { echo "kernels.ptx.gz is stale: run pkg/cuda/scripts/ptx.sh" >&2; exit 1; }
+pkg/cuda/scripts/ptx.sh "$CUDA_DIR"
+zcat pkg/cuda/internal/kernels/kernels.ptx.gz | cmp - "$CUDA_DIR/kernels.ptx" && cmp pkg/cuda/internal/kernels/resources.txt "$CUDA_DIR/resources.txt" ||
+  { echo "kernels.ptx.gz or resources.txt is stale: run pkg/cuda/scripts/ptx.sh" >&2; exit 1; }
 
 say "the stand-in driver"
 pkg/cuda/internal/standin/build.sh "$CUDA_DIR/libcudacpu.so" pkg/cuda/internal/kernels/kernels.cu "$CUDA_DIR/kernels.ptx" "$include"

@@ -14,6 +14,7 @@ import (
 
 	"forwardpass/pkg/attention"
 	"forwardpass/pkg/block"
+	"forwardpass/pkg/cuda/internal/kernels"
 	"forwardpass/pkg/kvcache"
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/rope"
@@ -182,8 +183,15 @@ func (m *meter) stage(k Kernel, f func(be model.Backend, x []*tensor.Tensor) (*t
 	return nil
 }
 
-// occupancy asks the driver how many blocks of a kernel a multiprocessor can hold.
+// occupancy asks the driver how many blocks of a kernel a multiprocessor can hold; of the stand-in, it is worked out.
 func (m *meter) occupancy(k *Kernel) error {
+	d := m.gpu.dev.info
+	defer func() { k.Occupancy = float64(k.PerSM*k.Threads) / float64(max(1, d.ThreadsPerSM)) }()
+	if d.StandIn {
+		k.Registers, k.Shared = kernels.Resources(k.Name)
+		k.PerSM, k.Limit = d.Residency(k.Threads, k.Registers, k.Shared)
+		return nil
+	}
 	fn, err := m.gpu.dev.function(k.Name)
 	if err != nil {
 		return err
@@ -196,7 +204,7 @@ func (m *meter) occupancy(k *Kernel) error {
 	if k.PerSM, err = fn.MaxActiveBlocksPerMultiProcessor(k.Threads, 0); err != nil {
 		return fail("occupancy of kernel "+k.Name, "", true, err)
 	}
-	k.Occupancy = float64(k.PerSM*k.Threads) / float64(max(1, m.gpu.dev.info.ThreadsPerSM))
+	_, k.Limit = d.Residency(k.Threads, k.Registers, k.Shared)
 	return nil
 }
 

@@ -626,7 +626,7 @@ func (p *pair) outside(be model.Backend, f func() error) error {
 	return f()
 }
 
-// fill stores a history in layer 1 of a cache.
+// fill stores a history in layer 1 of a cache, and another one in layers 0 and 2.
 func (p *pair) fill(be model.Backend, c *kvcache.Cache, k, v *tensor.Tensor, latent bool) error {
 	n := k.Shape[0]
 	if n == 0 {
@@ -639,23 +639,34 @@ func (p *pair) fill(be model.Backend, c *kvcache.Cache, k, v *tensor.Tensor, lat
 	for i := range n {
 		s.IDs, s.Pos = append(s.IDs, 0), append(s.Pos, i)
 	}
+	q, w := tensor.New(k.Shape...), tensor.New(v.Shape...)
+	for i := range q.Data {
+		q.Data[i] = 5
+	}
+	for i := range w.Data {
+		w.Data[i] = 7
+	}
 	if be == p.gpu {
 		if err := p.gpu.begin(s); err != nil {
 			return err
 		}
-		var err error
-		if k, err = p.gpu.upload(k); err != nil {
-			return err
-		}
-		if v, err = p.gpu.upload(v); err != nil {
-			return err
+		for _, x := range []**tensor.Tensor{&k, &v, &q, &w} {
+			var err error
+			if *x, err = p.gpu.upload(*x); err != nil {
+				return err
+			}
 		}
 	}
 	if latent {
-		v = nil
+		v, w = nil, nil
 	}
 	if err := be.Store(1, k, v, s); err != nil {
 		return err
+	}
+	for _, layer := range []int{0, 2} { // other numbers, which layer 1 must not see
+		if err := be.Store(layer, q, w, s); err != nil {
+			return err
+		}
 	}
 	return c.Advance(s.IDs)
 }

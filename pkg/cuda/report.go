@@ -38,6 +38,7 @@ type Kernel struct {
 	Registers int     // of a thread
 	Shared    int     // bytes of shared memory of a block
 	PerSM     int     // blocks that a multiprocessor can hold
+	Limit     string  // what stops it there; see Device.Residency
 	Occupancy float64 // threads that it holds then, of those that it could
 }
 

@@ -43,7 +43,7 @@ func check(t *testing.T, r *Report) {
 		t.Errorf("no device or date: %+v", r)
 	}
 	for _, k := range r.Kernels {
-		if k.Stage == "" || k.Name == "" || k.CPU <= 0 || k.GPU <= 0 || k.Bytes <= 0 || k.Blocks < 1 || k.Threads < 32 || k.Threads > 1024 || k.Occupancy < 0 || k.Occupancy > 1 {
+		if k.Stage == "" || k.Name == "" || k.CPU <= 0 || k.GPU <= 0 || k.Bytes <= 0 || k.Blocks < 1 || k.Threads < 32 || k.Threads > 1024 || k.Registers < 8 || k.PerSM < 1 || k.Limit == "" || k.Occupancy <= 0 || k.Occupancy > 1 {
 			t.Errorf("kernel %+v", k)
 		}
 		tol := 5e-5
@@ -79,6 +79,23 @@ func TestMachine(t *testing.T) {
 	m, ok := d.Machine()
 	if !ok || math.Abs(m.FLOPS/66.9e12-1) > 0.01 || math.Abs(m.Bandwidth/4.917e12-1) > 0.01 {
 		t.Errorf("want 66.9 TFLOPS and 4.92 TB/s, got %+v", m)
+	}
+}
+
+func TestResidency(t *testing.T) {
+	d := Device{Capability: [2]int{8, 0}, ThreadsPerSM: 2048, RegistersPerSM: 65536, SharedPerSM: 164 << 10}
+	for _, c := range []struct {
+		threads, registers, shared, blocks int
+		limit                              string
+	}{
+		{1024, 32, 0, 2, "threads"}, {32, 16, 0, 32, "blocks"}, {256, 64, 0, 4, "registers"}, {128, 168, 46 << 10, 3, "registers"}, {128, 40, 46 << 10, 3, "shared memory"}, {256, 33, 0, 6, "registers"},
+	} {
+		if blocks, limit := d.Residency(c.threads, c.registers, c.shared); blocks != c.blocks || limit != c.limit {
+			t.Errorf("%d threads, %d registers, %d bytes: want %d blocks for %s, got %d for %s", c.threads, c.registers, c.shared, c.blocks, c.limit, blocks, limit)
+		}
+	}
+	if blocks, _ := d.Residency(0, 1, 1); blocks != 0 {
+		t.Error("no threads, no blocks")
 	}
 }
 

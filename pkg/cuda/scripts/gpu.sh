@@ -15,6 +15,13 @@ if [ "${1:-}" = build ]; then
   mkdir -p "$bin"
   for p in cuda model generate; do go test -c -tags cuda -ldflags="-s -w" -o "$bin/$p.test" ./pkg/$p; done
   go build -tags cuda -ldflags="-s -w" -o "$bin/gpureport" ./pkg/cuda/gpureport
+  if [ ! -e "$bin/sanitizer" ]; then # NVIDIA's checker, from its Python wheel
+    wheel=$(mktemp -d)
+    python3 -m pip download -q --no-deps --only-binary=:all: --platform manylinux_2_25_x86_64 -d "$wheel" nvidia-cuda-sanitizer-api-cu12==12.9.79
+    python3 -m zipfile -e "$wheel"/*.whl "$bin/sanitizer"
+    rm -r "$wheel" "$bin/sanitizer/nvidia/cuda_sanitizer_api/include"
+    chmod +x "$bin/sanitizer/nvidia/cuda_sanitizer_api/bin"/*
+  fi
   du -sh "$bin"
   exit
 fi
@@ -39,7 +46,8 @@ cd "$root/pkg/cuda"
 try kernels "$bin/cuda.test" -test.v -test.timeout 10m
 (cd ../model && try model "$bin/model.test" -test.v -test.timeout 10m -test.run '^(TestFamilies|TestStoryland|TestBatch|TestCausal)$')
 (cd ../generate && try generate "$bin/generate.test" -test.v -test.timeout 10m -test.run 'EqualsTransformers$')
-sanitizer=$(command -v compute-sanitizer || true)
+sanitizer=$bin/sanitizer/nvidia/cuda_sanitizer_api/bin/compute-sanitizer
+[ -x "$sanitizer" ] || sanitizer=$(command -v compute-sanitizer || true)
 if [ -n "$sanitizer" ]; then
   small='Linear|Fast|Embed|Elements|Norm|Rope|MLP|MoE|Latent|Attend|Softmax|Sample$'
   try memcheck "$sanitizer" --tool memcheck --error-exitcode 9 "$bin/cuda.test" -test.run "$small" -test.timeout 20m
