@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image/png"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -84,17 +85,23 @@ func compareMIME(mime string, was, is output, a, b string, timing bool) string {
 			return d
 		}
 		alt := func(o output) string { s, _ := o.meta(mime)["alt"].(string); return s }
-		return differs(alt(was), alt(is), timing)
+		return differs(alt(was), alt(is), timing || unitInBrackets.MatchString(alt(was)))
 	case mime == "text/plain" && len(was.data()) > 1:
 		if _, picture := was.data()["image/png"]; !picture {
 			return "" // the same as the richer form, laid out for a terminal
 		}
+		timing = timing || unitInBrackets.MatchString(a)
 	case mime == "text/html":
 		timing = timing || unitInBrackets.MatchString(a)
 		a, b = settings(a), settings(b)
+		if timing { // whether an axis's end is labelled depends on the numbers
+			a, b = endLabels.ReplaceAllString(a, ""), endLabels.ReplaceAllString(b, "")
+		}
 	}
 	return differs(a, b, timing)
 }
+
+var endLabels = regexp.MustCompile(`"show(?:Min|Max)Label":(?:true|false),?`)
 
 // settings is what a live chart's script draws, without the code around it, which changes with the
 // package and not with the lesson. Other HTML is returned as it is.
