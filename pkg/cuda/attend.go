@@ -91,7 +91,7 @@ func (b *Backend) turn(t *rope.Table, s *model.Step) (cos, sin, index ptr, err e
 			return 0, 0, 0, err
 		}
 		if b.step.turns == nil {
-			b.step.turns = map[any][2]ptr{}
+			b.step.turns = map[*rope.Table][2]ptr{}
 		}
 		b.step.turns[t] = [2]ptr{cos, sin}
 		return cos, sin, 0, nil

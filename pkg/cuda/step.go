@@ -10,6 +10,7 @@ import (
 
 	"forwardpass/pkg/attention"
 	"forwardpass/pkg/model"
+	"forwardpass/pkg/rope"
 )
 
 // step is the layout of the running forward pass in device memory.
@@ -22,7 +23,7 @@ type step struct {
 	views    []view
 	tiles    []tiles
 	longest  int // S of the longest sequence
-	turns    map[any][2]ptr
+	turns    map[*rope.Table][2]ptr
 }
 
 // view is the list of sequences as layers see it whose cache groups have the same numbers.
