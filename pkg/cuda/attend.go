@@ -216,8 +216,8 @@ func (b *Backend) flash(dst, q ptr, w attending, s *model.Step) error {
 		seen = min(seen, p.Window+tiles.rows/tiles.group+1)
 	}
 	splits := 1
-	if blocks := tiles.n * p.KVHeads; blocks < 2*b.dev.info.Multiprocessors {
-		splits = max(1, min(seen/b.splitKeys, 4*b.dev.info.Multiprocessors/blocks, 128))
+	if blocks := tiles.n * p.KVHeads; blocks < b.fewBlocks {
+		splits = max(1, min(seen/b.splitKeys, 2*b.fewBlocks/blocks, 128))
 	}
 	var part ptr
 	if splits > 1 {

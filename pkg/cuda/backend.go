@@ -41,6 +41,7 @@ type Backend struct {
 	parts          *tensor.Tensor // scratch of attention
 	weightMatrix   *tensor.Tensor
 	splitKeys      int // keys, at least, of a part of a split
+	fewBlocks      int // attention in fewer blocks than this is split
 }
 
 // memory is a tensor's place on the device.
@@ -57,7 +58,7 @@ func open(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{opts: o, dev: dev, weights: map[*tensor.Matrix]*weight{}, vectors: map[*float32]ptr{}, experts: map[*block.MoE]*experts{}, turns: map[*rope.Table]*turns{}, stores: map[*held]bool{}, splitKeys: 256}
+	b := &Backend{opts: o, dev: dev, weights: map[*tensor.Matrix]*weight{}, vectors: map[*float32]ptr{}, experts: map[*block.MoE]*experts{}, turns: map[*rope.Table]*turns{}, stores: map[*held]bool{}, splitKeys: 256, fewBlocks: 2 * dev.info.Multiprocessors}
 	for _, t := range []**tensor.Tensor{&b.gate, &b.up, &b.logits, &b.picked, &b.parts, &b.weightMatrix, &b.moe.logits, &b.moe.pick, &b.moe.weight, &b.moe.order, &b.moe.first, &b.moe.gate, &b.moe.up, &b.moe.out} {
 		*t = b.NewTensor()
 	}

@@ -518,7 +518,10 @@ func TestAttend(t *testing.T) {
 				splits = splits[1:]
 			}
 			for _, splitKeys := range splits {
-				p.gpu.splitKeys = splitKeys
+				p.gpu.splitKeys, p.gpu.fewBlocks = splitKeys, 0
+				if splitKeys < 256 {
+					p.gpu.fewBlocks = 1000
+				}
 				p.attend(fmt.Sprintf("%d heads on %d, %d/%d numbers, %+v, split %d", sh.heads, sh.kv, sh.kd, sh.vd, form, splitKeys), form, sh.latent)
 			}
 		}
@@ -604,6 +607,9 @@ func (p *pair) attend(what string, form attention.Params, latent bool) {
 			}
 			return tensor.From(weights, len(weights))
 		}, q, k, v)
+	}
+	if p.gpu.fewBlocks > 0 && p.gpu.parts.Shape == nil {
+		p.Error("no step was split over the keys")
 	}
 	for _, c := range caches {
 		if err := c.Pool().Close(); err != nil {
