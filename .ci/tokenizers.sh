@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The tokenizers against their references: golden files of the real vocabularies,
-# 100,000 random strings a vocabulary (0 differences allowed), and the speed
-# beside Hugging Face tokenizers. Brings what it needs; about five minutes.
+# The tokenizers against their references: golden files of the real vocabularies, and
+# 100,000 random strings a vocabulary (0 differences allowed). Brings what it needs; about
+# four minutes. Speed: testdata/reference/tokenize_bench.py, see docs/benchmarks.md.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -23,5 +23,3 @@ if grep -q -- '--- SKIP' "$FORWARDPASS_DIFF/log"; then
     echo "a comparison was skipped" >&2
     exit 1
 fi
-
-"$python" testdata/reference/tokenize_bench.py "$FORWARDPASS_VOCABS" 3
