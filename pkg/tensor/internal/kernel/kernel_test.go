@@ -241,6 +241,27 @@ func TestDot(t *testing.T) {
 	}
 }
 
+// In plain Go a row's product is the same to the last bit, alone or among others.
+func TestPlainIgnoresBatch(t *testing.T) {
+	defer Use(level)
+	Use(Go)
+	rng := rand.New(rand.NewPCG(8, 8))
+	const rows, k, T = 9, 96, 11
+	for _, typ := range []Type{F32, BF16, Q8_0, Q4_1} {
+		w, x := weights(rng, typ, rows*k), floats(rng, T*k)
+		all, one := make([]float32, T*rows), make([]float32, rows)
+		matMul(all, rows, x, k, T, typ, w, rows, k)
+		for i := range T {
+			matMul(one, rows, x[i*k:], k, 1, typ, w, rows, k)
+			for r := range rows {
+				if one[r] != all[i*rows+r] {
+					t.Fatalf("%s: row %d, column %d is %v among %d rows, %v alone", names[typ], i, r, all[i*rows+r], T, one[r])
+				}
+			}
+		}
+	}
+}
+
 func TestStart(t *testing.T) {
 	for _, c := range []struct {
 		best Level

@@ -22,26 +22,41 @@ func plainDot(a, b []float32) float32 {
 	return s0 + s1 + s2 + s3
 }
 
-// plainDots is y[i·ldy+r] = Σ x[i·ldx+j]·w[r·ldw+j] for t vectors x and rows of w. Four vectors share each load of w.
+// plainDots is y[i·ldy+r] = Σ x[i·ldx+j]·w[r·ldw+j] for t vectors x and rows of w. Two vectors share each load of w. Every
+// sum is made in plainDot's order, so that it doesn't depend on how many vectors come together.
 func plainDots(y []float32, ldy int, x []float32, ldx int, w []float32, ldw, t, rows, k int) {
 	for r := range rows {
 		wr := w[r*ldw : r*ldw+k]
 		i := 0
-		for ; i+4 <= t; i += 4 {
-			a, b, c, d := x[i*ldx:][:k], x[(i+1)*ldx:][:k], x[(i+2)*ldx:][:k], x[(i+3)*ldx:][:k]
-			var s0, s1, s2, s3 float32
-			for j, v := range wr {
-				s0 += a[j] * v
-				s1 += b[j] * v
-				s2 += c[j] * v
-				s3 += d[j] * v
-			}
-			y[i*ldy+r], y[(i+1)*ldy+r], y[(i+2)*ldy+r], y[(i+3)*ldy+r] = s0, s1, s2, s3
+		for ; i+2 <= t; i += 2 {
+			y[i*ldy+r], y[(i+1)*ldy+r] = plainDot2(x[i*ldx:i*ldx+k], x[(i+1)*ldx:(i+1)*ldx+k], wr)
 		}
-		for ; i < t; i++ {
+		if i < t {
 			y[i*ldy+r] = plainDot(x[i*ldx:i*ldx+k], wr)
 		}
 	}
+}
+
+// plainDot2 is plainDot of a with w and of b with w.
+func plainDot2(a, b, w []float32) (float32, float32) {
+	a, b = a[:len(w)], b[:len(w)]
+	var a0, a1, a2, a3, b0, b1, b2, b3 float32
+	for len(w) >= 4 && len(a) >= 4 && len(b) >= 4 {
+		a0 += a[0] * w[0]
+		b0 += b[0] * w[0]
+		a1 += a[1] * w[1]
+		b1 += b[1] * w[1]
+		a2 += a[2] * w[2]
+		b2 += b[2] * w[2]
+		a3 += a[3] * w[3]
+		b3 += b[3] * w[3]
+		a, b, w = a[4:], b[4:], w[4:]
+	}
+	for i, v := range w {
+		a0 += a[i] * v
+		b0 += b[i] * v
+	}
+	return a0 + a1 + a2 + a3, b0 + b1 + b2 + b3
 }
 
 // plainGemm is C += A·B.
