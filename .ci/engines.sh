@@ -9,11 +9,11 @@ models=$PWD/.forwardpass/models
 model=$models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 [ -e "$model" ] || { echo "$model is missing"; exit 1; }
 
-want="llama-cpp-python 0.3.36 openai"
+want="llama-cpp-python 0.3.36 openai 3.57.0"
 if [ "$(cat $env/stamp 2>/dev/null)" != "$want" ]; then
     python3 -m venv --clear $env
     # llama-cpp-python comes as source and is built here, which takes several minutes.
-    CMAKE_ARGS="-DGGML_NATIVE=ON" $env/bin/pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36" openai
+    CMAKE_ARGS="-DGGML_NATIVE=ON" $env/bin/pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36" openai==3.57.0
     echo "$want" >$env/stamp
 fi
 
