@@ -10,8 +10,9 @@ import (
 )
 
 // Measured and simulated side by side. All requests come at once, so that the schedule is the same each time; a run is repeated, and
-// of each step the quickest counts, as in the calibration: what else the machine does only ever adds. The two must agree within 15%,
-// in one of four tries. It takes half a minute and more, so that it waits for FORWARDPASS_LOAD.
+// of each step the quickest counts, as in the calibration: what else the machine does only ever adds. The log says how far the two are
+// apart; on a quiet machine it is within 15%, in one of four tries. The plans of both must be the same, step by step. It takes half a
+// minute and more, so that it waits for FORWARDPASS_LOAD.
 func TestMeasured(t *testing.T) {
 	if _, load := long(t); !load {
 		t.Skip("FORWARDPASS_LOAD is not set")
