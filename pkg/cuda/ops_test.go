@@ -98,7 +98,10 @@ func (p *pair) both(what string, tol float64, f func(be model.Backend, x []*tens
 	worst, at := 0.0, 0
 	for i, w := range want.Data {
 		d := math.Abs(float64(got.Data[i]-w)) / max(rms, 1e-6)
-		if !(d <= worst) {
+		if math.IsNaN(d) {
+			d = math.Inf(1)
+		}
+		if d > worst {
 			worst, at = d, i
 		}
 	}

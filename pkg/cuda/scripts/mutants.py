@@ -73,7 +73,6 @@ mutants = {"Norm|Softmax|Linear$": [
     ("flash without the barrier after a chunk of keys", "load_chunk(kv_tile, kp, c, KD, keys);\n            __syncthreads();", "load_chunk(kv_tile, kp, c, KD, keys);"),
     ("flash without the barrier before a chunk of values", "if (c * CHUNK >= VD) break;\n            __syncthreads();", "if (c * CHUNK >= VD) break;"),
     ("flash without the barrier after a chunk of values", "load_chunk(kv_tile, vp, c, VD, keys);\n            __syncthreads();", "load_chunk(kv_tile, vp, c, VD, keys);"),
-    ("flash without the barrier at the end of a tile", "__syncthreads(); // before kp and vp change", ""),
     ("flash doesn't shrink the sum", "l[i] = l[i] * shrink + sum;", "l[i] = l[i] + sum;"),
     ("flash doesn't shrink the output", "acc[c][i][j] *= shrink;", "acc[c][i][j] *= 1.0f;"),
     ("flash takes the wrong key/value head", "kv * G + (first + r) % G;\n            x = q", "kv + (first + r) % G;\n            x = q"),

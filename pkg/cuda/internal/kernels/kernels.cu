@@ -598,7 +598,7 @@ __device__ __forceinline__ void flash(float* out, const float* q, const float* k
 
     for (int kt = k0; kt < k1; kt += TILE) {
         int keys = min(TILE, k1 - kt);
-        if (tid < keys) {
+        if (tid < keys) { // the last barrier of the tile before came after the last look at these
             kp[tid] = key_at(s, k, blocks, layer, kv, kt + tid, KVH, KD, cacheVD);
             vp[tid] = cacheVD ? value_at(s, v, blocks, layer, kv, kt + tid, KVH, KD, VD) : kp[tid];
         }
@@ -672,7 +672,6 @@ __device__ __forceinline__ void flash(float* out, const float* q, const float* k
                 }
             }
         }
-        __syncthreads(); // before kp and vp change
     }
 
     for (int i = 0; i < RM; i++) {
