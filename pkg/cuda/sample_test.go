@@ -22,7 +22,7 @@ func TestSample(t *testing.T) {
 	p := newPair(t)
 	for _, v := range []int{1, 5, 3099} {
 		for _, o := range []sample.Options{
-			{}, {Temperature: 1}, {Temperature: 0.3}, {Temperature: 5}, {Temperature: 1, TopK: 1}, {Temperature: 1, TopK: 3}, {Temperature: 2, TopK: 50},
+			{}, {Temperature: 1}, {Temperature: 0.3}, {Temperature: 5}, {Temperature: 1, TopK: 1}, {Temperature: 1, TopK: 3}, {Temperature: 2, TopK: 50}, {Temperature: 1, TopK: 2000},
 			{Temperature: 1, TopP: 0.5}, {Temperature: 1, TopP: 0.95}, {Temperature: 0.7, TopK: 40, TopP: 0.9}, {Temperature: 1, TopP: 0.01}, {Temperature: 1, TopK: 10_000, TopP: 1},
 		} {
 			const rows = 8
