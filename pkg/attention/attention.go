@@ -63,14 +63,24 @@ type Seq struct {
 
 // check reports a sequence whose keys don't cover what its tokens see.
 func (s Seq) check(p Params) error {
+	if s.Start < 0 || s.T < 0 {
+		return fmt.Errorf("attention: want a start and a number of tokens of at least 0, got %d and %d", s.Start, s.T)
+	}
 	first := 0
 	if p.Window > 0 {
 		first = max(0, s.Start-p.Window+1)
 	}
 	next := first
 	for _, r := range s.Runs {
+		if r.Start < 0 || r.Start >= s.Start+s.T {
+			return fmt.Errorf("attention: keys from position %d on are not among the %d tokens of the sequence", r.Start, s.Start+s.T)
+		}
 		if r.Start > next {
 			break
+		}
+		if !reach(len(r.K), r.HeadK, r.StepK, p.KVHeads, r.Len, p.KDim) || !reach(len(r.V), r.HeadV, r.StepV, p.KVHeads, r.Len, p.VDim) {
+			return fmt.Errorf("attention: want %d tokens of %d key/value heads, keys of %d and values of %d numbers, from position %d on: they are not in %d and %d numbers",
+				r.Len, p.KVHeads, p.KDim, p.VDim, r.Start, len(r.K), len(r.V))
 		}
 		next = max(next, r.Start+r.Len)
 	}
@@ -78,6 +88,11 @@ func (s Seq) check(p Params) error {
 		return fmt.Errorf("attention: tokens at %d…%d need the keys of positions %d…%d, which break off at %d", s.Start, s.Start+s.T-1, first, s.Start+s.T-1, next)
 	}
 	return nil
+}
+
+// reach says whether tokens of heads at these strides lie in n numbers.
+func reach(n, head, step, heads, tokens, dim int) bool {
+	return tokens == 0 || tokens > 0 && head >= 0 && step >= 0 && (heads-1)*head+(tokens-1)*step+dim <= n
 }
 
 // Keys makes a sequence without history out of the keys and values of its own tokens.
@@ -97,7 +112,10 @@ func Keys(k, v *tensor.Tensor) (Seq, error) {
 
 // SplitHeads sees a projection [T, heads·D] as [T, heads, D]: no number moves.
 func SplitHeads(x *tensor.Tensor, heads int) (*tensor.Tensor, error) {
-	if len(x.Shape) != 2 || heads < 1 || x.Shape[1]%heads != 0 {
+	if err := tensor.CheckShape("attention: projection", x, -1, -1); err != nil {
+		return nil, err
+	}
+	if heads < 1 || x.Shape[1]%heads != 0 {
 		return nil, fmt.Errorf("attention: can't split %v into %d heads", x.Shape, heads)
 	}
 	return x.View(x.Shape[0], heads, x.Shape[1]/heads)
@@ -105,8 +123,8 @@ func SplitHeads(x *tensor.Tensor, heads int) (*tensor.Tensor, error) {
 
 // MergeHeads is the way back: [T, heads, D] as [T, heads·D].
 func MergeHeads(x *tensor.Tensor) (*tensor.Tensor, error) {
-	if len(x.Shape) != 3 {
-		return nil, fmt.Errorf("attention: want [T, heads, D], got %v", x.Shape)
+	if err := tensor.CheckShape("attention: heads", x, -1, -1, -1); err != nil {
+		return nil, err
 	}
 	return x.View(x.Shape[0], x.Shape[1]*x.Shape[2])
 }

@@ -269,6 +269,12 @@ func TestErrors(t *testing.T) {
 		"shape":  {tensor.New(5, 4, 3), s, ok, "[5 4 3]"},
 		"nil":    {nil, s, ok, "no tensor"},
 		"gap":    {tensor.New(5, 4, 4), gap, ok, "break off at 5"},
+		"start":  {tensor.New(5, 4, 4), Seq{Start: -1, T: 5, Runs: s.Runs}, ok, "at least 0, got -1"},
+		"keys":   {tensor.New(5, 4, 8), s, Params{Heads: 4, KVHeads: 2, KDim: 8, VDim: 4}, "keys of 8"},
+		"values": {tensor.New(5, 4, 4), s, Params{Heads: 4, KVHeads: 4, KDim: 4, VDim: 4}, "of 4 key/value heads"},
+		"memory": {tensor.New(5, 4, 4), Seq{T: 5, Runs: []kvcache.Run{{Len: 5}}}, ok, "not in 0 and 0 numbers"},
+		"beyond": {tensor.New(1, 4, 4), Seq{T: 1, Runs: []kvcache.Run{{Start: 1, Len: 5}}}, ok, "from position 1 on"},
+		"short":  {&tensor.Tensor{Shape: []int{5, 4, 4}}, s, ok, "holds 80 numbers, got 0"},
 	} {
 		if _, _, err := Naive(c.q, c.s, c.p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("naive: %s: want %q, got %v", name, c.want, err)

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"sync/atomic"
@@ -27,6 +28,9 @@ const (
 func Flash(dst, q *tensor.Tensor, seqs []Seq, p Params, ws *Workspace) error {
 	if err := p.Check(); err != nil {
 		return err
+	}
+	if dst == nil {
+		return fmt.Errorf("attention: want a tensor to write to, got none")
 	}
 	rows := 0
 	for _, s := range seqs {

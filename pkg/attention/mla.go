@@ -37,6 +37,12 @@ func (l *Latent) Params(scale float32) Params {
 
 // Absorb makes queries against the compressed keys: q [T, H, Nope+Rope], its last Rope numbers rotated → dst [T, H, Rank+Rope]
 func (l *Latent) Absorb(dst, q *tensor.Tensor) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	if dst == nil {
+		return fmt.Errorf("attention: want a tensor to write to, got none")
+	}
 	if err := tensor.CheckShape("attention: q", q, -1, l.Heads, l.Nope+l.Rope); err != nil {
 		return err
 	}
@@ -54,6 +60,12 @@ func (l *Latent) Absorb(dst, q *tensor.Tensor) error {
 
 // Expand makes each head's values from sums of compressed vectors: x [T, H, Rank] → dst [T, H, VDim]
 func (l *Latent) Expand(dst, x *tensor.Tensor) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	if dst == nil {
+		return fmt.Errorf("attention: want a tensor to write to, got none")
+	}
 	if err := tensor.CheckShape("attention: latent output", x, -1, l.Heads, l.Rank); err != nil {
 		return err
 	}

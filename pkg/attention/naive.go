@@ -11,10 +11,10 @@ func Naive(q *tensor.Tensor, s Seq, p Params) (out, weights *tensor.Tensor, err 
 	if err := p.Check(); err != nil {
 		return nil, nil, err
 	}
-	if err := tensor.CheckShape("attention: q", q, s.T, p.Heads, p.KDim); err != nil {
+	if err := s.check(p); err != nil {
 		return nil, nil, err
 	}
-	if err := s.check(p); err != nil {
+	if err := tensor.CheckShape("attention: q", q, s.T, p.Heads, p.KDim); err != nil {
 		return nil, nil, err
 	}
 	seen := s.Start + s.T // S
@@ -25,7 +25,7 @@ func Naive(q *tensor.Tensor, s Seq, p Params) (out, weights *tensor.Tensor, err 
 		kv := h / group
 		w := weights.Data[h*s.T*seen : (h+1)*s.T*seen] // [T, S]
 		for _, r := range s.Runs {
-			tensor.MulNT(w[r.Start:], seen, q.Data[h*p.KDim:], step, r.Keys(kv, 0), r.StepK, s.T, r.Len, p.KDim) // scores [T, run]
+			tensor.MulNT(w[r.Start:], seen, q.Data[h*p.KDim:], step, r.Keys(kv, 0), r.StepK, s.T, min(r.Len, seen-r.Start), p.KDim) // scores [T, run]
 		}
 		tensor.Scale(w, p.scale())
 		if p.SoftCap > 0 {
@@ -39,7 +39,7 @@ func Naive(q *tensor.Tensor, s Seq, p Params) (out, weights *tensor.Tensor, err 
 			softmaxSink(row[from:to], p, h)
 		}
 		for _, r := range s.Runs {
-			tensor.MulNN(out.Data[h*p.VDim:], p.Heads*p.VDim, w[r.Start:], seen, r.Values(kv, 0), r.StepV, s.T, p.VDim, r.Len) // [T, Dv]
+			tensor.MulNN(out.Data[h*p.VDim:], p.Heads*p.VDim, w[r.Start:], seen, r.Values(kv, 0), r.StepV, s.T, p.VDim, min(r.Len, seen-r.Start)) // [T, Dv]
 		}
 	}
 	return out, weights, nil

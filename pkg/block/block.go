@@ -10,6 +10,8 @@
 //	parallel   x += attn(norm(x)) + mlp(norm'(x))                      GPT-NeoX, Phi
 package block
 
+import "fmt"
+
 // Residual is the way a block's parts are put around the residual stream.
 type Residual uint8
 
@@ -19,4 +21,9 @@ const (
 	Parallel                 // attention and MLP read the same stream
 )
 
-func (r Residual) String() string { return [...]string{"pre-norm", "post-norm", "parallel"}[r] }
+func (r Residual) String() string {
+	if r > Parallel {
+		return fmt.Sprintf("Residual(%d)", uint8(r))
+	}
+	return [...]string{"pre-norm", "post-norm", "parallel"}[r]
+}

@@ -298,6 +298,27 @@ func TestErrors(t *testing.T) {
 	if _, err := m.Forward(tensor.New(2, 5)); err == nil || !strings.Contains(err.Error(), "want 5 columns") && !strings.Contains(err.Error(), "4") {
 		t.Errorf("got %v", err)
 	}
+	for _, x := range []*tensor.Tensor{nil, tensor.New(), {Shape: []int{2, 4}}, {Shape: []int{-2, 4}}} {
+		if _, err := m.Forward(x); err == nil {
+			t.Errorf("mlp of %+v: want an error", x)
+		}
+		if _, err := (&Norm{}).Forward(x); err == nil {
+			t.Errorf("norm of %+v: want an error", x)
+		}
+	}
+	uneven := m
+	uneven.Up = linear(rng, 5, 4, false)
+	if _, err := uneven.Forward(tensor.New(2, 4)); err == nil || !strings.Contains(err.Error(), "the gate makes 6 features, up 5") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := (&MLP{}).Forward(tensor.New(2, 4)); err == nil || !strings.Contains(err.Error(), "got none") {
+		t.Errorf("got %v", err)
+	}
+	narrow := m
+	narrow.Down = linear(rng, 3, 6, false)
+	if _, _, err := (&MoE{Experts: []MLP{narrow}, Router: linear(rng, 1, 4, false), TopK: 1}).Forward(tensor.New(2, 4)); err == nil || !strings.Contains(err.Error(), "returns 3 features, want 4") {
+		t.Errorf("got %v", err)
+	}
 	experts := []MLP{m, m, m, m}
 	for _, c := range []struct {
 		moe  MoE

@@ -16,7 +16,12 @@ const (
 	ReLU                       // max(x, 0)
 )
 
-func (a Activation) String() string { return [...]string{"SiLU", "GELU", "GELU (tanh)", "ReLU"}[a] }
+func (a Activation) String() string {
+	if a > ReLU {
+		return fmt.Sprintf("Activation(%d)", uint8(a))
+	}
+	return [...]string{"SiLU", "GELU", "GELU (tanh)", "ReLU"}[a]
+}
 
 // Apply replaces every number of x by its activation.
 func (a Activation) Apply(x []float32) {
@@ -60,8 +65,11 @@ func (m *MLP) Forward(x *tensor.Tensor) (*tensor.Tensor, error) {
 	return y, m.ForwardInto(y, x, &Scratch{})
 }
 
-// ForwardInto is Forward into dst, resized, with buffers that are kept.
+// ForwardInto is Forward into dst, resized, with buffers that are kept (nil: new ones).
 func (m *MLP) ForwardInto(dst, x *tensor.Tensor, s *Scratch) error {
+	if s == nil {
+		s = &Scratch{}
+	}
 	if m.Gate == nil {
 		if err := tensor.MatMuls(x, m.Up.To(&s.up)); err != nil { // [T, I]
 			return fmt.Errorf("block: mlp: %w", err)
@@ -71,6 +79,9 @@ func (m *MLP) ForwardInto(dst, x *tensor.Tensor, s *Scratch) error {
 	}
 	if err := tensor.MatMuls(x, m.Gate.To(&s.gate), m.Up.To(&s.up)); err != nil { // [T, I] both
 		return fmt.Errorf("block: mlp: %w", err)
+	}
+	if m.Gate.W.Rows != m.Up.W.Rows {
+		return fmt.Errorf("block: mlp: the gate makes %d features, up %d: they must be the same", m.Gate.W.Rows, m.Up.W.Rows)
 	}
 	m.Act.Apply(s.gate.Data)
 	tensor.Mul(s.gate.Data, s.up.Data)             // [T, I]

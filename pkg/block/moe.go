@@ -65,10 +65,16 @@ func (m *MoE) Forward(x *tensor.Tensor) (y, logits *tensor.Tensor, err error) {
 	return y, s.logits.Clone(), nil
 }
 
-// ForwardInto is Forward into dst, resized, with buffers that are kept.
+// ForwardInto is Forward into dst, resized, with buffers that are kept (nil: new ones).
 func (m *MoE) ForwardInto(dst, x *tensor.Tensor, s *Scratch) error {
 	if err := m.Check(); err != nil {
 		return err
+	}
+	if dst == nil {
+		return fmt.Errorf("block: want a tensor to write to, got none")
+	}
+	if s == nil {
+		s = &Scratch{}
 	}
 	if err := tensor.MatMuls(x, m.Router.To(&s.logits)); err != nil { // [T, experts]
 		return fmt.Errorf("block: router: %w", err)
@@ -81,6 +87,9 @@ func (m *MoE) ForwardInto(dst, x *tensor.Tensor, s *Scratch) error {
 	if m.Shared != nil {
 		if err := m.Shared.ForwardInto(dst, x, s.inner); err != nil {
 			return err
+		}
+		if dst.Dim(-1) != c {
+			return fmt.Errorf("block: the shared expert returns %d features, want %d", dst.Dim(-1), c)
 		}
 	} else {
 		clear(dst.Resize(t, c).Data)
@@ -98,6 +107,9 @@ func (m *MoE) ForwardInto(dst, x *tensor.Tensor, s *Scratch) error {
 		}
 		if err := m.Experts[s.picks[i].Expert].ForwardInto(&s.out, in, s.inner); err != nil { // [tokens, C]
 			return fmt.Errorf("block: expert %d: %w", s.picks[i].Expert, err)
+		}
+		if s.out.Dim(-1) != c {
+			return fmt.Errorf("block: expert %d returns %d features, want %d", s.picks[i].Expert, s.out.Dim(-1), c)
 		}
 		for k, p := range s.picks[i:j] {
 			tensor.Axpy(dst.Row(p.Token), p.Weight, s.out.Row(k))

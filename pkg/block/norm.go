@@ -35,7 +35,13 @@ func (n *Norm) Forward(x *tensor.Tensor) (*tensor.Tensor, error) {
 
 // ForwardInto writes the normalised rows of x into dst, which may be x. x [..., C] → dst, resized
 func (n *Norm) ForwardInto(dst, x *tensor.Tensor) error {
-	if len(x.Shape) == 0 || x.Dim(-1) == 0 {
+	if err := tensor.CheckRows("block: norm", x); err != nil {
+		return err
+	}
+	if dst == nil {
+		return fmt.Errorf("block: norm: want a tensor to write to, got none")
+	}
+	if x.Dim(-1) == 0 {
 		return fmt.Errorf("block: norm of a tensor of shape %v", x.Shape)
 	}
 	c := x.Dim(-1)

@@ -18,6 +18,9 @@ func Lookup(table *tensor.Matrix, ids []int) (*tensor.Tensor, error) {
 
 // LookupInto is Lookup into dst, resized to [T, C].
 func LookupInto(dst *tensor.Tensor, table *tensor.Matrix, ids []int) error {
+	if dst == nil || table == nil {
+		return fmt.Errorf("embed: want a tensor to write to and a table [V, C], got none")
+	}
 	for i, id := range ids {
 		if id < 0 || id >= table.Rows {
 			return fmt.Errorf("embed: token %d of the input is id %d, want 0…%d", i, id, table.Rows-1)
@@ -35,6 +38,9 @@ func LookupInto(dst *tensor.Tensor, table *tensor.Matrix, ids []int) error {
 // AddLearned adds to each row of x [T, C] the row of a learned table [positions, C] for its position (GPT-2).
 // row is a buffer to keep from call to call, or nil.
 func AddLearned(x *tensor.Tensor, table *tensor.Matrix, pos []int, row *tensor.Tensor) error {
+	if table == nil {
+		return fmt.Errorf("embed: want a table [positions, C], got none")
+	}
 	if err := tensor.CheckShape("embed: x", x, len(pos), table.Cols); err != nil {
 		return err
 	}
@@ -62,6 +68,9 @@ func AddLearned(x *tensor.Tensor, table *tensor.Matrix, pos []int, row *tensor.T
 func Sinusoidal(positions, c int) (*tensor.Tensor, error) {
 	if positions < 0 || c < 2 || c%2 != 0 {
 		return nil, fmt.Errorf("embed: sinusoidal positions need an even number of features, got %d positions of %d", positions, c)
+	}
+	if positions > math.MaxInt32/c {
+		return nil, fmt.Errorf("embed: a table of %d positions of %d features is too large", positions, c)
 	}
 	pe := tensor.New(positions, c)
 	for p := range positions {

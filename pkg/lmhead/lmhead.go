@@ -34,8 +34,11 @@ func LogitsInto(dst, h *tensor.Tensor, head tensor.Linear, softCap float32) erro
 	return nil
 }
 
-// Softmax returns the probabilities of each row. logits [..., V] → the same shape
+// Softmax returns the probabilities of each row. logits [..., V] → the same shape; nil for what is no such tensor
 func Softmax(logits *tensor.Tensor) *tensor.Tensor {
+	if tensor.CheckRows("lmhead: logits", logits) != nil {
+		return nil
+	}
 	p := logits.Clone()
 	for i := range p.Rows() {
 		tensor.Softmax(p.Row(i))
@@ -44,8 +47,11 @@ func Softmax(logits *tensor.Tensor) *tensor.Tensor {
 }
 
 // LogSoftmax returns the natural logarithms of the probabilities of each row, computed without rounding
-// small ones to zero: log p = x - max - log Σ e^(x-max).
+// small ones to zero: log p = x - max - log Σ e^(x-max). logits [..., V] → the same shape; nil for what is no such tensor
 func LogSoftmax(logits *tensor.Tensor) *tensor.Tensor {
+	if tensor.CheckRows("lmhead: logits", logits) != nil {
+		return nil
+	}
 	p := logits.Clone()
 	for i := range p.Rows() {
 		row := p.Row(i)

@@ -117,6 +117,14 @@ func TestCrossEntropy(t *testing.T) {
 	if Shift(nil) != nil {
 		t.Error("Shift of nothing")
 	}
+	for _, x := range []*tensor.Tensor{nil, tensor.New(), {Shape: []int{2, 3}}} {
+		if Softmax(x) != nil || LogSoftmax(x) != nil {
+			t.Errorf("probabilities of %+v", x)
+		}
+		if _, err := Logits(x, tensor.Linear{}, 0); err == nil {
+			t.Errorf("logits of %+v: want an error", x)
+		}
+	}
 }
 
 // Logits are scores: they may be negative and sum to anything. Softmax makes probabilities of them.

@@ -118,6 +118,9 @@ func (t *Table) Apply(x *tensor.Tensor, pos []int, length int) error {
 	return t.ApplyStrided(x.Data, heads, heads*t.cfg.HeadDim, t.cfg.HeadDim, pos, length)
 }
 
+// largest is how many cosines a table may hold, 4 GiB: a position beyond is a mistake.
+const largest = 1 << 30
+
 // ApplyStrided rotates vectors that lie at fixed strides: head h of row i begins at x[i*row+h*head].
 func (t *Table) ApplyStrided(x []float32, heads, row, head int, pos []int, length int) error {
 	if len(pos) == 0 {
@@ -127,8 +130,14 @@ func (t *Table) ApplyStrided(x []float32, heads, row, head int, pos []int, lengt
 	if slices.Min(pos) < 0 {
 		return fmt.Errorf("rope: position must not be negative, got %d", slices.Min(pos))
 	}
-	cos, sin := t.cosSin(max(last+1, 1), length)
 	half := t.cfg.Dim / 2
+	if last >= largest/half {
+		return fmt.Errorf("rope: want a position below %d, got %d", largest/half, last)
+	}
+	if heads < 0 || row < 0 || head < 0 || heads > 0 && len(x) < (len(pos)-1)*row+(heads-1)*head+t.cfg.Dim {
+		return fmt.Errorf("rope: %d rows of %d heads at strides %d and %d are not in %d numbers", len(pos), heads, row, head, len(x))
+	}
+	cos, sin := t.cosSin(last+1, length)
 	for i, p := range pos {
 		c, s := cos[p*half:(p+1)*half], sin[p*half:(p+1)*half]
 		for h := range heads {
@@ -208,7 +217,7 @@ func (t *Table) cosSin(n, length int) (cos, sin []float32) {
 // Face) into interleaved ones (paper, GGUF); false is the way back. heads × headDim rows, the first dim
 // of each head rotated.
 func Permute(heads, headDim, dim int, toInterleaved bool) ([]int, error) {
-	if heads < 1 || dim < 2 || dim%2 != 0 || dim > headDim {
+	if heads < 1 || dim < 2 || dim%2 != 0 || dim > headDim || heads > math.MaxInt32/headDim {
 		return nil, fmt.Errorf("rope: permute of %d heads of %d numbers, %d rotated", heads, headDim, dim)
 	}
 	rows := make([]int, heads*headDim)

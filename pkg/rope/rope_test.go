@@ -199,6 +199,15 @@ func TestErrors(t *testing.T) {
 	if err := r.Apply(tensor.New(1, 1, 4), []int{-1}, 0); err == nil || !strings.Contains(err.Error(), "-1") {
 		t.Errorf("got %v", err)
 	}
+	if err := r.Apply(tensor.New(1, 1, 4), []int{math.MaxInt}, 0); err == nil || !strings.Contains(err.Error(), "below 536870912") {
+		t.Errorf("got %v", err)
+	}
+	if err := r.ApplyStrided(make([]float32, 7), 2, 8, 4, []int{0}, 0); err == nil || !strings.Contains(err.Error(), "not in 7 numbers") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Permute(1<<62, 4, 4, true); err == nil {
+		t.Error("want an error for more rows than there can be")
+	}
 	if _, err := Permute(1, 4, 3, true); err == nil {
 		t.Error("want an error for an odd dimension")
 	}

@@ -26,8 +26,17 @@ func MatMul(x *Tensor, w *Matrix) (*Tensor, error) {
 // MatMuls computes a group of products of the same x in one go (Q, K and V; gate and up), so that
 // the worker pool is woken once for all of them. Every Dst is resized to [T, W.Rows].
 func MatMuls(x *Tensor, ps ...Product) error {
+	if err := CheckRows("tensor: matmul of x", x); err != nil {
+		return err
+	}
 	t, in := x.Rows(), x.Dim(-1)
 	for _, p := range ps {
+		if p.Dst == nil {
+			return fmt.Errorf("tensor: matmul: want a tensor to write to, got none")
+		}
+		if err := p.W.check(); err != nil {
+			return err
+		}
 		if p.W.Cols != in {
 			return fmt.Errorf("tensor: matmul of x %v with a matrix [%d, %d]: want %d columns", x.Shape, p.W.Rows, p.W.Cols, in)
 		}

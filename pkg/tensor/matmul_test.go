@@ -83,8 +83,25 @@ func TestMatMulsErrors(t *testing.T) {
 	for want, p := range map[string]Product{
 		"want 8 columns": {Dst: &Tensor{}, W: dense(t, rng, 4, 9)},
 		"want 4 numbers": {Dst: &Tensor{}, W: dense(t, rng, 4, 8), Bias: make([]float32, 3)},
+		"to write to":    {W: dense(t, rng, 4, 8)},
+		"got none":       {Dst: &Tensor{}},
+		"takes 128":      {Dst: &Tensor{}, W: &Matrix{Rows: 4, Cols: 8}},
+		"unknown type":   {Dst: &Tensor{}, W: &Matrix{Type: 77, Rows: 4, Cols: 8}},
 	} {
 		if err := MatMuls(x, p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
+	}
+	for want, x := range map[string]*Tensor{
+		"no tensor":         nil,
+		"without axes":      New(),
+		"negative":          {Shape: []int{-1, 8}},
+		"holds 8 numbers":   {Shape: []int{1, 8}},
+		"want 7 columns":    New(2, 7),
+		"holds 16 numbers,": {Shape: []int{2, 8}, Data: make([]float32, 15)},
+	} {
+		_, err := MatMul(x, dense(t, rng, 4, 8))
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want one with %q", err, want)
 		}
 	}

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 )
 
@@ -27,10 +28,25 @@ func NewMatrix(t DType, rows, cols int, data []byte) (*Matrix, error) {
 	if b, _ := t.Block(); cols%b != 0 {
 		return nil, fmt.Errorf("tensor: %s needs rows in multiples of %d, got %d columns", t, b, cols)
 	}
+	if cols > 0 && rows > math.MaxInt/8/cols {
+		return nil, fmt.Errorf("tensor: matrix [%d, %d] is larger than any memory", rows, cols)
+	}
 	if want := rows * t.Bytes(cols); len(data) != want {
 		return nil, fmt.Errorf("tensor: %s matrix [%d, %d] takes %d bytes, got %d", t, rows, cols, want, len(data))
 	}
 	return &Matrix{Type: t, Rows: rows, Cols: cols, Data: data}, nil
+}
+
+// check reports no matrix, or one whose data are not what its dimensions say.
+func (m *Matrix) check() error {
+	if m == nil {
+		return fmt.Errorf("tensor: want a matrix [out, in], got none")
+	}
+	if !m.Type.Valid() || m.Rows < 0 || m.Cols < 0 || len(m.Data) < m.Rows*m.Type.Bytes(m.Cols) {
+		_, err := NewMatrix(m.Type, m.Rows, m.Cols, m.Data)
+		return err
+	}
+	return nil
 }
 
 // FromFloats is the F32 matrix [rows, cols] over data, without copying.
@@ -40,6 +56,9 @@ func FromFloats(data []float32, rows, cols int) (*Matrix, error) {
 
 // Slice is rows lo…hi of the matrix, without copying: how a fused Q/K/V weight is taken apart.
 func (m *Matrix) Slice(lo, hi int) (*Matrix, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
 	if lo < 0 || hi < lo || hi > m.Rows {
 		return nil, fmt.Errorf("tensor: rows %d…%d of a matrix of %d rows", lo, hi, m.Rows)
 	}
@@ -49,6 +68,9 @@ func (m *Matrix) Slice(lo, hi int) (*Matrix, error) {
 
 // Row writes row r, as float32, into dst[:Cols].
 func (m *Matrix) Row(dst []float32, r int) error {
+	if err := m.check(); err != nil {
+		return err
+	}
 	if r < 0 || r >= m.Rows {
 		return fmt.Errorf("tensor: row %d of a matrix of %d rows", r, m.Rows)
 	}

@@ -30,8 +30,13 @@ func New(shape ...int) *Tensor {
 
 // From returns a tensor of the given shape that uses data without copying it.
 func From(data []float32, shape ...int) (*Tensor, error) {
+	for _, d := range shape {
+		if d < 0 {
+			return nil, fmt.Errorf("tensor: shape %v has a negative dimension", slices.Clone(shape))
+		}
+	}
 	if n := Size(shape); n != len(data) {
-		return nil, fmt.Errorf("tensor: shape %v holds %d numbers, got %d", shape, n, len(data))
+		return nil, fmt.Errorf("tensor: shape %v holds %d numbers, got %d", slices.Clone(shape), n, len(data))
 	}
 	return &Tensor{Shape: slices.Clone(shape), Data: data}, nil
 }
@@ -88,7 +93,7 @@ func (t *Tensor) Resize(shape ...int) *Tensor {
 func (t *Tensor) View(shape ...int) (*Tensor, error) { return From(t.Data, shape...) }
 
 // CheckShape reports, in the words of the caller's stage, a tensor whose shape is not the one wanted.
-// A negative dimension in want matches any length.
+// A negative dimension in want matches any length. It also reports a tensor with fewer numbers than its shape holds.
 func CheckShape(what string, t *Tensor, want ...int) error {
 	if t == nil {
 		return fmt.Errorf("%s: want %v, got no tensor", what, slices.Clone(want))
@@ -99,6 +104,30 @@ func CheckShape(what string, t *Tensor, want ...int) error {
 	}
 	if !ok {
 		return fmt.Errorf("%s: want %v, got %v", what, slices.Clone(want), t.Shape) // the clone keeps want off the heap
+	}
+	return t.check(what)
+}
+
+// CheckRows reports a tensor that can't be read row by row: none, one without axes, or one with fewer numbers than its shape holds.
+func CheckRows(what string, t *Tensor) error {
+	if t == nil {
+		return fmt.Errorf("%s: want [..., features], got no tensor", what)
+	}
+	if len(t.Shape) == 0 {
+		return fmt.Errorf("%s: want [..., features], got a tensor without axes", what)
+	}
+	return t.check(what)
+}
+
+// check reports a shape that the numbers don't fill. What a device holds, only its backend knows.
+func (t *Tensor) check(what string) error {
+	for _, d := range t.Shape {
+		if d < 0 {
+			return fmt.Errorf("%s: shape %v has a negative dimension", what, t.Shape)
+		}
+	}
+	if n := Size(t.Shape); t.Device == nil && len(t.Data) < n {
+		return fmt.Errorf("%s: shape %v holds %d numbers, got %d", what, t.Shape, n, len(t.Data))
 	}
 	return nil
 }
