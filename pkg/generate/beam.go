@@ -148,8 +148,10 @@ func (s *search) forward(ctx context.Context) (err error) {
 		for _, b := range s.running {
 			seqs = append(seqs, slices.Concat(s.prompt, b.ids))
 		}
-		s.batch.Logits, err = s.Forward(ctx, seqs) // [beams, V]
-		return err
+		if s.batch.Logits, err = s.Forward(ctx, seqs); err != nil { // [beams, V]
+			return err
+		}
+		return tensor.CheckShape("generate: beam search: logits", s.batch.Logits, len(seqs), len(s.scores))
 	}
 	s.batch.Seqs = s.batch.Seqs[:0]
 	for i, b := range s.running {

@@ -11,6 +11,7 @@ import (
 	"forwardpass/pkg/kvcache"
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/sample"
+	"forwardpass/pkg/tensor"
 )
 
 // TestCancelFreesBlocks interrupts after each number of tokens, from the stream and through the context, in every kind of
@@ -207,6 +208,10 @@ func TestBadInput(t *testing.T) {
 		{"there is no Prefix", ids, Options{Cache: CacheOptions{Off: true, Keep: true}}},
 		{"the pool is for another model", ids, Options{Cache: CacheOptions{Pool: wrong}}},
 		{"the prefix has 4 tokens, prompt 0 only 4", ids, Options{Cache: CacheOptions{Prefix: prefix}}},
+		{"prefix is of another text", append([]int{ids[0] + 1}, ids...), Options{Cache: CacheOptions{Prefix: prefix}}},
+		{"Pool and Contiguous exclude it", ids, Options{Cache: CacheOptions{Prefix: prefix, Contiguous: true}}},
+		{"want one from Regex", ids, Options{Constraint: &Constraint{}, Tokenizer: tok}},
+		{"draft: want a model", ids, Options{Draft: &Draft{Model: &model.Model{}}}},
 		{"unknown context policy 7", ids, Options{Context: 7}},
 		{"MaxNewTokens must be set", ids, Options{Context: ContextSlide}},
 		{"the shortest text of it needs", ids, Options{Constraint: word, Tokenizer: tok, MaxNewTokens: 20}},
@@ -229,6 +234,12 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%q: no error in a batch", c.want)
 		}
 	}
+	if _, err := Run(context.Background(), nil, ids, Options{}); err == nil {
+		t.Error("no model: no error")
+	}
+	if _, err := Contrastive(context.Background(), nil, ids, ContrastiveOptions{}); err == nil {
+		t.Error("no model: no error")
+	}
 	if _, err := RunN(context.Background(), m, ids, 0, Options{}); err == nil {
 		t.Error("no samples: no error")
 	}
@@ -239,6 +250,7 @@ func TestBadInput(t *testing.T) {
 		{}, {Beams: 2}, {Beams: -1, MaxNewTokens: 3}, {Beams: 2, MaxNewTokens: 3, Return: 3}, {Beams: 2, MaxNewTokens: 3, LengthPenalty: nan},
 		{Beams: 2, MaxNewTokens: 600}, {Beams: 2, MaxNewTokens: 3, Penalties: sample.Options{Temperature: 1}}, {Beams: 2, MaxNewTokens: 3, EarlyStopping: 9},
 		{Beams: 2, MaxNewTokens: 3, Penalties: sample.Options{RepetitionPenalty: nan}},
+		{Beams: 2, MaxNewTokens: 3, Forward: func(context.Context, [][]int) (*tensor.Tensor, error) { return nil, nil }},
 	} {
 		if _, err := Beam(context.Background(), m, ids, o); err == nil {
 			t.Errorf("beam search with %+v: no error", o)

@@ -30,6 +30,9 @@ func newConstraint(f fragment) (*Constraint, error) {
 
 // Match reports whether text is in the set, as a whole.
 func (c *Constraint) Match(text string) bool {
+	if c.dfa == nil {
+		return false
+	}
 	s := c.dfa.walk(0, text)
 	return s >= 0 && c.dfa.accept[s]
 }
@@ -51,6 +54,9 @@ type tokenText struct {
 
 // bind prepares the constraint for a vocabulary of v tokens; it remembers the last few it was used with.
 func (c *Constraint) bind(t Tokenizer, v int) (*boundConstraint, error) {
+	if c.dfa == nil {
+		return nil, fmt.Errorf("generate: constraint: want one from Regex or JSONSchema, got an empty one")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lasting := reflect.ValueOf(t).Comparable()

@@ -30,6 +30,9 @@ type ContrastiveOptions struct {
 // the same thing again loses to a fresher one, without any random numbers. A step runs all candidates as one batch, each on a
 // fork of the cache; the winner's hidden state and logits are those of the next step.
 func Contrastive(ctx context.Context, m *model.Model, ids []int, o ContrastiveOptions) (*Result, error) {
+	if m == nil {
+		return nil, fmt.Errorf("generate: contrastive search: want a model from model.Open, got none")
+	}
 	if !(o.Alpha >= 0 && o.Alpha <= 1) || o.TopK < 0 || o.TopK > m.Config.VocabSize {
 		return nil, fmt.Errorf("generate: contrastive search: want alpha in [0, 1] and k from 1 to %d, got %v and %d", m.Config.VocabSize, o.Alpha, o.TopK)
 	}

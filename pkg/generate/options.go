@@ -61,6 +61,9 @@ type Draft struct {
 
 // complete fills in what follows from the model and checks all of it.
 func (o Options) complete(m *model.Model, prompts [][]int) (Options, error) {
+	if m == nil || len(m.Layers) == 0 {
+		return o, fmt.Errorf("generate: want a model from model.Open, got none")
+	}
 	c := &m.Config
 	for _, n := range []struct {
 		name string
@@ -145,6 +148,9 @@ func (o *Options) checkDraft(c *model.Config) error {
 	if d.Lookup == 0 {
 		o.Draft.Lookup = 3
 	}
+	if d.Model != nil && len(d.Model.Layers) == 0 {
+		return fmt.Errorf("generate: draft: want a model from model.Open, got an empty one")
+	}
 	if d.Model != nil && d.Model.Config.VocabSize != c.VocabSize {
 		return fmt.Errorf("generate: draft: its vocabulary has %d tokens, the model's %d: they must be the same", d.Model.Config.VocabSize, c.VocabSize)
 	}
@@ -173,12 +179,20 @@ func (o *Options) checkCache(m *model.Model, prompts [][]int) error {
 		return fmt.Errorf("generate: cache: the pool is for another model: want %+v, got %+v", m.CacheDims(), k.Pool.Dims())
 	}
 	if p := k.Prefix; p != nil {
+		if p.Pool() == nil || k.Pool != nil || k.Contiguous {
+			return fmt.Errorf("generate: cache: a Prefix must hold tokens, and comes with its own pool: Pool and Contiguous exclude it")
+		}
 		if p.Pool().Dims() != m.CacheDims() {
 			return fmt.Errorf("generate: cache: the prefix is of another model")
 		}
 		for i, ids := range prompts {
 			if p.Len() >= len(ids) || len(ids) > o.MaxContext {
 				return fmt.Errorf("generate: cache: the prefix has %d tokens, prompt %d only %d (of at most %d): at least one must be left to run", p.Len(), i, len(ids), o.MaxContext)
+			}
+			for j, id := range p.IDs() {
+				if ids[j] != id {
+					return fmt.Errorf("generate: cache: the prefix is of another text: its token %d is id %d, prompt %d has %d there", j, id, i, ids[j])
+				}
 			}
 		}
 	}
@@ -199,7 +213,7 @@ func (o *Options) newCache(m *model.Model, n int) (*kvcache.Cache, error) {
 		p := k.Options
 		p.BlockSize = o.MaxContext
 		if o.MaxNewTokens > 0 {
-			p.BlockSize = min(p.BlockSize, n+o.MaxNewTokens)
+			p.BlockSize = min(p.BlockSize, n+min(o.MaxNewTokens, p.BlockSize))
 		}
 		p.Windows = make([]int, m.Config.NumLayers)
 		return m.NewCache(p)

@@ -138,7 +138,7 @@ func TestBeamProperties(t *testing.T) {
 			if math.Abs(sum-h[0].Score) > 1e-4 {
 				t.Errorf("%s: %d beams: score %.6f, the tokens' ln p add up to %.6f", g.name, beams, h[0].Score, sum)
 			}
-			if h[0].Score < last-1e-6 {
+			if h[0].Score < last-1e-5 { // the same text, summed in another order
 				t.Errorf("%s: %d beams find %.6f, fewer found %.6f", g.name, beams, h[0].Score, last)
 			}
 			last = h[0].Score

@@ -19,6 +19,7 @@ package kvcache
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"forwardpass/pkg/tensor"
@@ -86,6 +87,9 @@ func (c *Cache) Bytes() int64 {
 func (c *Cache) Reserve(n int) error {
 	if n < 0 {
 		return fmt.Errorf("kvcache: can't reserve %d tokens", n)
+	}
+	if n > math.MaxInt32 {
+		return fmt.Errorf("kvcache: can't reserve %d tokens: %w", n, ErrNoBlocks)
 	}
 	if c.limit > 0 && c.n+n > c.limit {
 		return fmt.Errorf("kvcache: room for %d tokens, %d stored, can't add %d: %w", c.limit, c.n, n, ErrNoBlocks)
@@ -160,8 +164,8 @@ func (c *Cache) Append(layer int, k, v *tensor.Tensor, row, n int) error {
 			return err
 		}
 	}
-	if row < 0 || n < 0 || row+n > k.Shape[0] {
-		return fmt.Errorf("kvcache: append of rows %d…%d of %d", row, row+n-1, k.Shape[0])
+	if row < 0 || n < 0 || n > k.Shape[0] || row > k.Shape[0]-n {
+		return fmt.Errorf("kvcache: append of %d rows from row %d on of %d", n, row, k.Shape[0])
 	}
 	if c.n+n > c.reserved {
 		return fmt.Errorf("kvcache: append of %d tokens after %d: only %d reserved", n, c.n, c.reserved-c.n)
@@ -248,7 +252,7 @@ func (c *Cache) Fork() *Cache {
 
 // Take frees the cache and moves everything of another one of the same pool into it; the other is empty then.
 func (c *Cache) Take(from *Cache) error {
-	if c.pool != from.pool || c == from {
+	if from == nil || c.pool != from.pool || c == from {
 		return fmt.Errorf("kvcache: take: want another cache of the same pool")
 	}
 	c.Free()

@@ -261,6 +261,7 @@ func TestErrors(t *testing.T) {
 		{Dims{}, Options{}, "positive"},
 		{Dims{Layers: 1, KVHeads: 1, KDim: 1, VDim: -1}, Options{}, "positive"},
 		{dims, Options{BlockSize: -1}, "negative"},
+		{dims, Options{BlockSize: 1 << 58}, "larger than any memory"},
 		{dims, Options{Type: 9}, "unknown type 9"},
 		{dims, Options{Windows: []int{1}}, "each of 2 layers, got 1"},
 		{dims, Options{Windows: []int{1, -2}}, "layer 1"},
@@ -270,6 +271,12 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	c := pool(t, Options{}).NewCache()
+	if r := append(c.Runs(nil, 0, 100), c.Runs(nil, 9, 0)...); len(r) != 0 {
+		t.Errorf("keys that nothing was reserved for: %v", r)
+	}
+	if _, err := c.Pool().SwapIn(nil); err == nil {
+		t.Error("want an error for no sequence")
+	}
 	k, v := tensor.New(2, 3, 4), tensor.New(2, 3, 5)
 	for name, err := range map[string]error{
 		"not reserved":  c.Append(0, k, v, 0, 2),
@@ -278,6 +285,10 @@ func TestErrors(t *testing.T) {
 		"shape of v":    c.Append(0, k, k, 0, 1),
 		"rows":          c.Append(0, k, v, 1, 2),
 		"reserve":       c.Reserve(-1),
+		"reserve all":   c.Reserve(math.MaxInt),
+		"row":           c.Append(0, k, v, math.MaxInt, 1),
+		"no cache":      c.Take(nil),
+		"short":         c.Append(0, &tensor.Tensor{Shape: k.Shape}, v, 0, 1),
 		"advance":       c.Advance([]int{1}),
 		"truncate":      c.Truncate(1),
 	} {

@@ -36,7 +36,12 @@ const (
 	Int8      // 8-bit integers with one scale for each token, head and K or V
 )
 
-func (t Type) String() string { return [...]string{"F32", "Int8"}[t] }
+func (t Type) String() string {
+	if t > Int8 {
+		return fmt.Sprintf("Type(%d)", uint8(t))
+	}
+	return [...]string{"F32", "Int8"}[t]
+}
 
 // vectorBytes is the size of one stored vector of n numbers.
 func (t Type) vectorBytes(n int) int {
@@ -85,6 +90,9 @@ type group struct {
 	maximum int
 }
 
+// largest is how many numbers a block may hold: 2 TiB of float32.
+const largest = 1 << 39
+
 // NewPool checks the options and makes an empty pool; blocks take memory when first used.
 func NewPool(dims Dims, opts Options) (*Pool, error) {
 	if dims.Layers < 1 || dims.KVHeads < 1 || dims.KDim < 1 || dims.VDim < 0 {
@@ -101,6 +109,9 @@ func NewPool(dims Dims, opts Options) (*Pool, error) {
 	}
 	if opts.BlockSize == 0 {
 		opts.BlockSize = 64
+	}
+	if per := float64(dims.Layers) * float64(dims.KVHeads) * (float64(dims.KDim) + float64(dims.VDim)); per*float64(opts.BlockSize) > largest {
+		return nil, fmt.Errorf("kvcache: a block of %d tokens of %g numbers is larger than any memory", opts.BlockSize, per)
 	}
 	if opts.Slack == 0 {
 		opts.Slack = opts.BlockSize

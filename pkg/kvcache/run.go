@@ -23,8 +23,12 @@ type dense struct {
 }
 
 // Runs appends to dst the stretches that hold the first n tokens of a layer (the tokens stored and those appended
-// since), leaving out what has left the layer's window, and returns them.
+// since), leaving out what has left the layer's window, and returns them. For a layer that isn't there, or more tokens than are
+// reserved, it appends nothing.
 func (c *Cache) Runs(dst []Run, layer, n int) []Run {
+	if layer < 0 || layer >= c.pool.dims.Layers || n < 0 || n > c.reserved {
+		return dst
+	}
 	g, index := c.pool.Place(layer)
 	h, ok := c.pool.groups[g].store.(*host)
 	if !ok {

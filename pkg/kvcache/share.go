@@ -47,6 +47,9 @@ func (p *Pool) Release(group int, blocks ...int32) error {
 func (p *Pool) Refs(group int, block int32) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if group < 0 || group >= len(p.groups) {
+		return 0
+	}
 	g := p.groups[group]
 	if block < 0 || int(block) >= len(g.refs) {
 		return 0
@@ -58,6 +61,9 @@ func (p *Pool) Refs(group int, block int32) int {
 func (p *Pool) Idle(group int, block int32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if group < 0 || group >= len(p.groups) {
+		return false
+	}
 	g := p.groups[group]
 	return block >= 0 && int(block) < len(g.refs) && g.onlyKept(block)
 }

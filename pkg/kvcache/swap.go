@@ -71,6 +71,9 @@ func (c *Cache) SwapOut() (*Swapped, error) {
 
 // SwapIn brings a sequence back into the pool. On an error (wrapping ErrNoBlocks when the pool is full) nothing has changed.
 func (p *Pool) SwapIn(s *Swapped) (*Cache, error) {
+	if s == nil {
+		return nil, fmt.Errorf("kvcache: swap in: want a sequence that SwapOut made, got none")
+	}
 	if len(s.groups) != len(p.groups) {
 		return nil, fmt.Errorf("kvcache: swap in: the sequence has %d groups of layers, the pool %d", len(s.groups), len(p.groups))
 	}

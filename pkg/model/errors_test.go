@@ -157,6 +157,20 @@ func TestInputErrors(t *testing.T) {
 	if _, err := m.Logits(nil); err == nil {
 		t.Error("want an error for an empty prompt")
 	}
+	if err := m.Forward(context.Background(), nil); err == nil {
+		t.Error("want an error for no batch")
+	}
+	if err := m.Forward(context.Background(), &model.Batch{Seqs: []model.Sequence{{IDs: []int{1}, Cache: &kvcache.Cache{}}}}); err == nil {
+		t.Error("want an error for a cache that NewCache did not make")
+	}
+	for range 2 {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := m.Logits([]int{1}); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("want an error for a closed model, got %v", err)
+	}
 }
 
 // TestCheckFinite: a weight that is not a number is found where it is, if asked for.

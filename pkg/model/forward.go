@@ -61,6 +61,9 @@ func (m *Model) Forward(ctx context.Context, b *Batch) (err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return errors.New("model: want an open model, this one is closed")
+	}
 	b.seqs = append(b.seqs[:0], b.Seqs...)
 	for i := range b.seqs {
 		if err := m.reserve(&b.seqs[i]); err != nil {
@@ -117,6 +120,9 @@ func (b *Batch) rollback(n int) {
 
 // check reports input that can't be run.
 func (m *Model) check(b *Batch) error {
+	if m == nil || b == nil || len(m.Layers) == 0 {
+		return errors.New("model: want a model from Open and a batch, got none")
+	}
 	if len(b.Seqs) == 0 {
 		return errors.New("model: the batch has no sequence")
 	}
@@ -127,6 +133,9 @@ func (m *Model) check(b *Batch) error {
 		}
 		start := 0
 		if q.Cache != nil {
+			if q.Cache.Pool() == nil {
+				return fmt.Errorf("model: sequence %d: want a cache from NewCache, got an empty one", i)
+			}
 			start = q.Cache.Len()
 			if got := q.Cache.Pool().Dims(); got != dims {
 				return fmt.Errorf("model: sequence %d: the cache is for another model: want %+v, got %+v", i, dims, got)

@@ -41,8 +41,9 @@ type Model struct {
 	backend Backend
 	file    *checkpoint.Checkpoint
 
-	mu  sync.Mutex
-	buf buffers
+	mu     sync.Mutex
+	buf    buffers
+	closed bool
 }
 
 // Layer is one Transformer block.
@@ -117,10 +118,14 @@ func open(file *checkpoint.Checkpoint, opts Options) (*Model, error) {
 	return m, nil
 }
 
-// Close gives back the memory of the backend and the mapping of the file.
+// Close gives back the memory of the backend and the mapping of the file. Forward is an error from then on, and Close again does nothing.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
 	return errors.Join(m.backend.Close(), m.file.Close())
 }
 

@@ -240,6 +240,22 @@ func chiSquare(t *testing.T, count, p []float64) float64 {
 	return distuv.ChiSquared{K: float64(classes - 1)}.Survival(x2)
 }
 
+// TestVerifyLengths: distributions of other lengths than the vocabulary's do no harm to the draws that follow.
+func TestVerifyLengths(t *testing.T) {
+	s, err := New(Options{Temperature: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range [][]float64{nil, {1}, {0.5, 0.5}} {
+		if id, ok := s.Verify([]float64{0, 1}, q, 0); id != 1 || ok {
+			t.Errorf("q %v: got %d, %t", q, id, ok)
+		}
+		if _, err := s.Next([]float32{1, 2, 3}, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestVerify: whatever the draft proposes, what comes out is distributed as the model's p (chi-square, 100,000 draws).
 func TestVerify(t *testing.T) {
 	l := random(3, 40)

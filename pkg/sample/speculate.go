@@ -7,18 +7,23 @@ package sample
 //
 // Greedy distributions put everything on one token: then a token is accepted when it is the model's own.
 func (s *Sampler) Verify(p, q []float64, token int) (next int, accepted bool) {
-	if token >= 0 && token < len(p) && p[token] > 0 && s.rng.Float64()*q[token] < p[token] {
+	if token >= 0 && token < min(len(p), len(q)) && p[token] > 0 && s.rng.Float64()*q[token] < p[token] {
 		return token, true
 	}
-	s.weight = s.weight[:0]
+	if len(s.weight) < len(p) {
+		s.weight = make([]float64, len(p))
+	}
+	more := s.weight[:len(p)]
 	sum := 0.0
-	for i := range p {
-		d := max(0, p[i]-q[i])
-		s.weight = append(s.weight, d)
-		sum += d
+	for i, x := range p {
+		if i < len(q) {
+			x = max(0, x-q[i])
+		}
+		more[i] = x
+		sum += x
 	}
 	if sum == 0 { // p = q up to rounding, yet refused: any draw from p will do
 		return s.Draw(p), false
 	}
-	return s.Draw(s.weight), false
+	return s.Draw(more), false
 }
