@@ -95,6 +95,9 @@ func WriteGGUF(path string, meta map[string]any, ts []*Tensor) error {
 
 // check is what both formats want of a tensor: a name of its own and as many bytes as its shape says.
 func (t *Tensor) check(names map[string]any) error {
+	if t == nil {
+		return fmt.Errorf("checkpoint: want tensors to write, one is nil")
+	}
 	if names[t.Name] != nil {
 		return fmt.Errorf("checkpoint: tensor %q occurs twice", t.Name)
 	}

@@ -67,8 +67,11 @@ func (c *Cache) IDs() []int { return c.ids }
 func (c *Cache) Pool() *Pool { return c.pool }
 
 // Blocks is the block table of a group, in token order, and how many blocks at its front have left the
-// sliding window and are free again (their numbers mean nothing). The slice must not be changed.
+// sliding window and are free again (their numbers mean nothing); no group, no blocks. The slice must not be changed.
 func (c *Cache) Blocks(group int) (blocks []int32, dropped int) {
+	if group < 0 || group >= len(c.tables) {
+		return nil, 0
+	}
 	return c.tables[group].blocks, c.tables[group].dropped
 }
 
