@@ -118,7 +118,7 @@ struct hc_runner {
         }
         skewed = false;
         if (mode == 2) {
-            auto random = [this](unsigned below) { rng = rng * 1664525 + 1013904223; return (rng >> 8) % below; };
+            auto random = [this](unsigned below) { rng ^= rng << 13; rng ^= rng >> 17; rng ^= rng << 5; return rng % below; };  // xorshift32
             for (unsigned i = n - 1; i > 0; i--) std::swap(order[i], order[random(i + 1)]);
             skewed = random(2);
             if (skewed) {  // the warps one after the other, in an order of their own
