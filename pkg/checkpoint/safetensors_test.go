@@ -256,16 +256,16 @@ func TestInts(t *testing.T) {
 	tests := []struct {
 		dtype string
 		data  []byte
-		want  []int
+		want  []int64
 	}{
-		{"BOOL", []byte{0, 1}, []int{0, 1}},
-		{"U8", []byte{0, 255}, []int{0, 255}},
-		{"I8", []byte{127, 255}, []int{127, -1}},
-		{"U16", []byte{1, 0, 255, 255}, []int{1, 65535}},
-		{"I16", []byte{1, 0, 255, 255}, []int{1, -1}},
-		{"U32", []byte{1, 0, 0, 0, 255, 255, 255, 255}, []int{1, math.MaxUint32}},
-		{"I32", []byte{1, 0, 0, 0, 255, 255, 255, 255}, []int{1, -1}},
-		{"I64", []byte{1, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255}, []int{1 + 1<<32, -1}},
+		{"BOOL", []byte{0, 1}, []int64{0, 1}},
+		{"U8", []byte{0, 255}, []int64{0, 255}},
+		{"I8", []byte{127, 255}, []int64{127, -1}},
+		{"U16", []byte{1, 0, 255, 255}, []int64{1, 65535}},
+		{"I16", []byte{1, 0, 255, 255}, []int64{1, -1}},
+		{"U32", []byte{1, 0, 0, 0, 255, 255, 255, 255}, []int64{1, math.MaxUint32}},
+		{"I32", []byte{1, 0, 0, 0, 255, 255, 255, 255}, []int64{1, -1}},
+		{"I64", []byte{1, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255}, []int64{1 + 1<<32, -1}},
 	}
 	for _, tt := range tests {
 		json := fmt.Sprintf(`{"ids":{"dtype":%q,"shape":[1,2],"data_offsets":[0,%d]}}`, tt.dtype, len(tt.data))
@@ -274,7 +274,8 @@ func TestInts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := c.Ints("ids")
-		if err != nil || !slices.Equal(got, tt.want) {
+		same := func(a int, b int64) bool { return int64(a) == b }
+		if err != nil || !slices.EqualFunc(got, tt.want, same) {
 			t.Errorf("%s: %v, %v; want %v", tt.dtype, got, err, tt.want)
 		}
 		if _, err := c.Tensor("ids"); err == nil || !strings.Contains(err.Error(), tt.dtype+", which is not supported") {

@@ -67,7 +67,7 @@ func TestErrors(t *testing.T) {
 		{func() error { return AddLearned(tensor.New(1, 3), table(4, 3), []int{4}, nil) }, "position 4, the table has 4"},
 		{func() error { return AddLearned(tensor.New(1, 2), table(4, 3), []int{0}, nil) }, "[1 3]"},
 		{func() error { _, err := Sinusoidal(3, 5); return err }, "even"},
-		{func() error { _, err := Sinusoidal(1<<40, 1<<40); return err }, "too large"},
+		{func() error { _, err := Sinusoidal(math.MaxInt, math.MaxInt-1); return err }, "too large"},
 		{func() error { _, err := Lookup(nil, []int{0}); return err }, "got none"},
 		{func() error { return AddLearned(tensor.New(1, 3), nil, []int{0}, nil) }, "got none"},
 		{func() error { return AddLearned(&tensor.Tensor{Shape: []int{1, 3}}, table(4, 3), []int{0}, nil) }, "holds 3 numbers, got 0"},

@@ -261,7 +261,7 @@ func TestErrors(t *testing.T) {
 		{Dims{}, Options{}, "positive"},
 		{Dims{Layers: 1, KVHeads: 1, KDim: 1, VDim: -1}, Options{}, "positive"},
 		{dims, Options{BlockSize: -1}, "negative"},
-		{dims, Options{BlockSize: 1 << 58}, "larger than any memory"},
+		{dims, Options{BlockSize: math.MaxInt / 16}, "larger than any memory"},
 		{dims, Options{Type: 9}, "unknown type 9"},
 		{dims, Options{Windows: []int{1}}, "each of 2 layers, got 1"},
 		{dims, Options{Windows: []int{1, -2}}, "layer 1"},

@@ -205,7 +205,7 @@ func TestErrors(t *testing.T) {
 	if err := r.ApplyStrided(make([]float32, 7), 2, 8, 4, []int{0}, 0); err == nil || !strings.Contains(err.Error(), "not in 7 numbers") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Permute(1<<62, 4, 4, true); err == nil {
+	if _, err := Permute(math.MaxInt/2, 4, 4, true); err == nil {
 		t.Error("want an error for more rows than there can be")
 	}
 	if _, err := Permute(1, 4, 3, true); err == nil {

@@ -139,7 +139,7 @@ func TestParseRefuses(t *testing.T) {
 		{"value type", file(0, 1).put("k", u32(13), u64(0)).Bytes(), []string{`key "k"`, "unknown type of value 13"}},
 		{"array type", file(0, 1).put("k", kindArray, u32(77), u64(1), u64(0)).Bytes(), []string{`key "k"`, "unknown type of array 77"}},
 		{"array length", file(0, 1).put("k", kindArray, kindString, uint64(1<<60), u64(0)).Bytes(), []string{`key "k"`, "array of 1152921504606846976", "8 bytes"}},
-		{"string in an array", file(0, 1).put("k", kindArray, kindString, u64(2), "abc", u64(1<<40), u64(0)).Bytes(), []string{`key "k"`, "string of 1099511627776 bytes"}},
+		{"string in an array", file(0, 1).put("k", kindArray, kindString, u64(2), "abc", uint64(1<<40), u64(0)).Bytes(), []string{`key "k"`, "string of 1099511627776 bytes"}},
 		{"deep arrays", nested.Bytes(), []string{`key "k"`, "nested more than 4 deep"}},
 		{"large integer", file(0, 1).put("k", kindU64, uint64(1<<63)).Bytes(), []string{`key "k"`, "larger than an int64"}},
 		{"key twice", file(0, 2).put("k", kindU8, byte(1), "k", kindU8, byte(1)).Bytes(), []string{`key "k" occurs twice`, "at byte 38"}},
