@@ -128,10 +128,3 @@ func MergeHeads(x *tensor.Tensor) (*tensor.Tensor, error) {
 	}
 	return x.View(x.Shape[0], x.Shape[1]*x.Shape[2])
 }
-
-// SoftCap bends a score smoothly into (-cap, cap).
-func SoftCap(x []float32, cap float32) {
-	tensor.Scale(x, 1/cap)
-	tensor.Tanh(x)
-	tensor.Scale(x, cap)
-}

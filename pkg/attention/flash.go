@@ -171,7 +171,7 @@ func (ws *Workspace) attend(u unit, sc *scratch) {
 			keys += n
 			tensor.MulNT(sc.scores, n, sc.q, p.KDim, run.Keys(u.kv, k-run.Start), run.StepK, rows, n, p.KDim) // [rows, n]
 			if p.SoftCap > 0 {
-				SoftCap(sc.scores[:rows*n], p.SoftCap)
+				tensor.SoftCap(sc.scores[:rows*n], p.SoftCap)
 			}
 			for r := range rows {
 				row := sc.scores[r*n : (r+1)*n]

@@ -29,7 +29,7 @@ func Naive(q *tensor.Tensor, s Seq, p Params) (out, weights *tensor.Tensor, err 
 		}
 		tensor.Scale(w, p.scale())
 		if p.SoftCap > 0 {
-			SoftCap(w, p.SoftCap)
+			tensor.SoftCap(w, p.SoftCap)
 		}
 		for i := range s.T {
 			row := w[i*seen : (i+1)*seen] // [S]

@@ -102,7 +102,6 @@ type Device struct {
 	StandIn         bool    // a CPU that pretends to be a GPU, for tests
 	Library         string  // the driver library that was loaded
 	FreeMemory      int64   // bytes, when asked
-	coresPerSM      int
 }
 
 // Stats counts what a backend has done.

@@ -27,9 +27,7 @@ func LogitsInto(dst, h *tensor.Tensor, head tensor.Linear, softCap float32) erro
 		return fmt.Errorf("lmhead: %w", err)
 	}
 	if softCap > 0 {
-		tensor.Scale(dst.Data, 1/softCap)
-		tensor.Tanh(dst.Data)
-		tensor.Scale(dst.Data, softCap)
+		tensor.SoftCap(dst.Data, softCap)
 	}
 	return nil
 }

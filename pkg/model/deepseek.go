@@ -37,8 +37,8 @@ func deepseekV3(b *builder) {
 	table := b.rotary("", turned, turned)
 	attnScale := float32(1 / math.Sqrt(float64(nope+turned)))
 	if table != nil {
-		if s := table.Config().Scaling; s.Type == rope.YaRN && s.MScaleAllDim != 0 && s.Factor > 1 {
-			m := 0.1*s.MScaleAllDim*math.Log(s.Factor) + 1
+		if s := table.Config().Scaling; s.Type == rope.YaRN && s.MScaleAllDim != 0 {
+			m := s.Magnitude(s.MScaleAllDim)
 			attnScale *= float32(m * m)
 		}
 	}

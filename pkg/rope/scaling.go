@@ -156,16 +156,19 @@ func (s Scaling) yarnFactor() float64 {
 	if s.AttentionFactor != 0 {
 		return s.AttentionFactor
 	}
-	scale := func(m float64) float64 {
-		if s.Factor <= 1 {
-			return 1
-		}
-		return 0.1*m*math.Log(s.Factor) + 1
-	}
 	if s.MScale != 0 && s.MScaleAllDim != 0 {
-		return scale(s.MScale) / scale(s.MScaleAllDim)
+		return s.Magnitude(s.MScale) / s.Magnitude(s.MScaleAllDim)
 	}
-	return scale(1)
+	return s.Magnitude(1)
+}
+
+// Magnitude is YaRN's m·0.1·ln(factor)+1, 1 where nothing is stretched. DeepSeek also multiplies its scores by the square of
+// that of MScaleAllDim.
+func (s Scaling) Magnitude(m float64) float64 {
+	if s.Factor <= 1 {
+		return 1
+	}
+	return 0.1*m*math.Log(s.Factor) + 1
 }
 
 // longRoPE divides each pair's frequency by its searched factor: short ones up to the original length, long ones beyond.

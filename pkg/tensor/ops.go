@@ -98,3 +98,10 @@ func each(least int, f func(y, x []float32), y, x []float32) {
 	step := (len(y)/n + 63) &^ 63
 	Parallel((len(y)+step-1)/step, &elements{f, y, x[:min(len(x), len(y))], step})
 }
+
+// SoftCap bends x smoothly into (-limit, limit): limit·tanh(x/limit) (Gemma 2, arXiv:2408.00118, section 2).
+func SoftCap(x []float32, limit float32) {
+	Scale(x, 1/limit)
+	Tanh(x)
+	Scale(x, limit)
+}

@@ -187,7 +187,7 @@ func (p *parser) ifBlock() (node, error) {
 	for word := "if"; word != "endif"; {
 		if word == "else" {
 			var err error
-			if otherwise, word, err = p.nodes("endif"); err != nil {
+			if otherwise, _, err = p.nodes("endif"); err != nil {
 				return nil, err
 			}
 			break
