@@ -89,14 +89,14 @@ func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows,
 	}
 }
 
-// matVec computes y = W·x for one x if there is a kernel for the type and shape.
-func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
+// matVec computes y = W·x for row i of x if there is a kernel for the type and shape.
+func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 	if level == Go {
 		return false
 	}
 	wide := level == AVX512
 	k := in.k
-	yp, xp, wp, stride := &y[0], &in.x[0], &w[0], typ.bytes(k)
+	yp, xp, wp, stride := &y[0], &in.x[i*in.ld], &w[0], typ.bytes(k)
 	switch {
 	case typ == F32:
 		dotRows(yp, 0, xp, 0, (*float32)(unsafe.Pointer(wp)), k, 1, rows, k)
@@ -114,51 +114,51 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 		}
 	case typ == Q8_0:
 		if wide {
-			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
 		} else {
-			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
 		}
 	case typ == Q4_0:
 		if wide {
-			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
 		} else {
-			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
 		}
 	case typ == Q4_1:
 		if wide {
-			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
 		} else {
-			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
 		}
 	case typ == Q5_0:
 		if wide {
-			dotQ50AVX512(yp, xp, wp, rows, k/32)
+			dot1Q50AVX512(yp, 0, xp, 0, wp, rows, k/32)
 		} else {
-			dotQ50AVX2(yp, xp, wp, rows, k/32)
+			dot1Q50AVX2(yp, 0, xp, 0, wp, rows, k/32)
 		}
 	case typ == Q5_1:
 		if wide {
-			dotQ51AVX512(yp, xp, wp, rows, k/32)
+			dot1Q51AVX512(yp, 0, xp, 0, wp, rows, k/32)
 		} else {
-			dotQ51AVX2(yp, xp, wp, rows, k/32)
+			dot1Q51AVX2(yp, 0, xp, 0, wp, rows, k/32)
 		}
 	case typ == Q4_K:
 		if wide {
-			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
+			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumsOf32(i), halves())
 		} else {
-			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
+			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumsOf32(i), halves())
 		}
 	case typ == Q5_K:
 		if wide {
-			dotQ5KAVX512(yp, xp, wp, rows, k/256)
+			dot1Q5KAVX512(yp, 0, xp, 0, wp, rows, k/256)
 		} else {
-			dotQ5KAVX2(yp, xp, wp, rows, k/256)
+			dot1Q5KAVX2(yp, 0, xp, 0, wp, rows, k/256)
 		}
 	case typ == Q6_K:
 		if wide {
-			dotQ6KAVX512(yp, xp, wp, rows, k/256)
+			dot1Q6KAVX512(yp, 0, xp, 0, wp, rows, k/256)
 		} else {
-			dotQ6KAVX2(yp, xp, wp, rows, k/256)
+			dot1Q6KAVX2(yp, 0, xp, 0, wp, rows, k/256)
 		}
 	default:
 		return false
@@ -166,43 +166,54 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 	return true
 }
 
+// dotFunc computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for a fixed number of vectors x.
+type dotFunc func(y *float32, ldy int, x *float32, ldx int, w *byte, rows, blocks int)
+
+// fewDots are those for two and for four vectors x, with AVX2 and with AVX-512.
+var fewDots = [...][2][2]dotFunc{
+	F16:  {{dot2F16AVX2, dot4F16AVX2}, {dot2F16AVX512, dot4F16AVX512}},
+	BF16: {{dot2BF16AVX2, dot4BF16AVX2}, {dot2BF16AVX512, dot4BF16AVX512}},
+	Q8_0: {{dot2Q80AVX2, dot4Q80AVX2}, {dot2Q80AVX512, dot4Q80AVX512}},
+	Q4_0: {{dot2Q40AVX2, dot4Q40AVX2}, {dot2Q40AVX512, dot4Q40AVX512}},
+	Q4_1: {{dot2Q41AVX2, dot4Q41AVX2}, {dot2Q41AVX512, dot4Q41AVX512}},
+	Q5_0: {{dot2Q50AVX2, dot4Q50AVX2}, {dot2Q50AVX512, dot4Q50AVX512}},
+	Q5_1: {{dot2Q51AVX2, dot4Q51AVX2}, {dot2Q51AVX512, dot4Q51AVX512}},
+	Q4_K: {{dot2Q4KAVX2, dot4Q4KAVX2}, {dot2Q4KAVX512, dot4Q4KAVX512}},
+	Q5_K: {{dot2Q5KAVX2, dot4Q5KAVX2}, {dot2Q5KAVX512, dot4Q5KAVX512}},
+	Q6_K: {{dot2Q6KAVX2, dot4Q6KAVX2}, {dot2Q6KAVX512, dot4Q6KAVX512}},
+}
+
+// dotFew multiplies two or four vectors x by rows of weights that are stored in blocks or in 16 bits. k is a multiple of 16.
+func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {
+	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, rows, k/widths[typ])
+}
+
+// widths is how many numbers the kernels of a type take at a time.
+var widths = [...]int{F16: 16, BF16: 16, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q4_K: 256, Q5_K: 256, Q6_K: 256}
+
+var dequants = [...]func(dst *float32, src *byte, blocks int){
+	F16:  dequantF16AVX2,
+	BF16: dequantBF16AVX2,
+	Q8_0: dequantQ80AVX2,
+	Q4_0: dequantQ40AVX2,
+	Q4_1: dequantQ41AVX2,
+	Q5_0: dequantQ50AVX2,
+	Q5_1: dequantQ51AVX2,
+	Q4_K: dequantQ4KAVX2,
+	Q5_K: dequantQ5KAVX2,
+	Q6_K: dequantQ6KAVX2,
+}
+
 // dequantASM widens as many numbers as the assembly can, and says how many.
 func dequantASM(dst []float32, t Type, src []byte) int {
-	n := len(dst)
-	switch t {
-	case F32:
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*n), src)
-		return n
-	case F16, BF16:
-		if n &^= 7; n == 0 {
-			return 0
-		}
-		if t == F16 {
-			dequantF16AVX2(&dst[0], &src[0], n)
-		} else {
-			dequantBF16AVX2(&dst[0], &src[0], n)
-		}
-		return n
-	case Q8_0:
-		dequantQ80AVX2(&dst[0], &src[0], n/32)
-	case Q4_0:
-		dequantQ40AVX2(&dst[0], &src[0], n/32)
-	case Q4_1:
-		dequantQ41AVX2(&dst[0], &src[0], n/32)
-	case Q5_0:
-		dequantQ50AVX2(&dst[0], &src[0], n/32)
-	case Q5_1:
-		dequantQ51AVX2(&dst[0], &src[0], n/32)
-	case Q4_K:
-		dequantQ4KAVX2(&dst[0], &src[0], n/256)
-	case Q5_K:
-		dequantQ5KAVX2(&dst[0], &src[0], n/256)
-	case Q6_K:
-		dequantQ6KAVX2(&dst[0], &src[0], n/256)
-	default:
-		return 0
+	if t == F32 {
+		return copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src) / 4
 	}
-	return n
+	n := len(dst) / widths[t]
+	if n > 0 {
+		dequants[t](&dst[0], &src[0], n)
+	}
+	return n * widths[t]
 }
 
 // Pause spins for a moment, kindly to the other thread of the core.

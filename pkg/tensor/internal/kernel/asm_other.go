@@ -14,7 +14,9 @@ func packRows(dst, src *float32, ld, k int) {}
 
 func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows, k int) {}
 
-func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool { return false }
+func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool { return false }
+
+func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {}
 
 func groupSums(dst, x []float32) {}
 

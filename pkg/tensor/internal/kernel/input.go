@@ -20,7 +20,7 @@ type Input struct {
 	x    []float32 // row i begins at i·ld
 	ld   int
 	t, k int
-	sums []float32 // of each 32 numbers, for one row
+	sums []float32 // [t, k/32] of each 32 numbers
 
 	rounded      bool
 	q            []int8    // [t, k] x in units of scales
@@ -41,9 +41,11 @@ func (in *Input) Set(x []float32, ld, t, k int, quantized bool) {
 	if int8Activations {
 		in.round()
 	}
-	if t == 1 && level > Go {
-		in.sums = resize(in.sums, k/32)
-		groupSums(in.sums, x)
+	if level > Go {
+		in.sums = resize(in.sums, t*k/32)
+		for i := range t {
+			groupSums(in.sums[i*k/32:(i+1)*k/32], x[i*ld:])
+		}
 	}
 }
 
@@ -93,7 +95,7 @@ func plainQuantize(q []int8, scales, x []float32) {
 func matInt8(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	k := in.k
 	if level == Go {
-		matFew(y, ldy, in.approximated, k, in.t, typ, w, rows, k)
+		widenFew(y, ldy, in.approximated, k, in.t, typ, w, rows, k)
 		return
 	}
 	// A few rows of weights serve all rows of x before the next ones are read.
@@ -114,7 +116,7 @@ func (t Type) int8Kernel() bool {
 // Drop forgets x.
 func (in *Input) Drop() { in.x = nil }
 
-func (in *Input) sumOf32() *float32 { return &in.sums[0] }
+func (in *Input) sumsOf32(i int) *float32 { return &in.sums[i*in.k/32] }
 
 // Blocks says whether a type stores numbers in blocks, about which Set is to be told.
 func (t Type) Blocks() bool { return blocks[t].len > 1 }

@@ -8458,7 +8458,7 @@ TEXT ·dotQ40AVX512(SB), NOSPLIT, $0-56
 	MOVQ    w+16(FP), DX
 	MOVQ    half+48(FP), BX
 	MOVQ    blocks+32(FP), SI
-	VMOVUPS nibblesdotQ40<>+0(SB), Z31
+	VMOVUPS nibblesQ40<>+0(SB), Z31
 	IMUL3Q  $0x12, SI, SI
 	LEAQ    16384(DX), R8
 	CMPQ    CX, $0x02
@@ -8564,23 +8564,23 @@ dotQ40AVX512_end:
 	VZEROUPPER
 	RET
 
-DATA nibblesdotQ40<>+0(SB)/4, $0xc1000000
-DATA nibblesdotQ40<>+4(SB)/4, $0xc0e00000
-DATA nibblesdotQ40<>+8(SB)/4, $0xc0c00000
-DATA nibblesdotQ40<>+12(SB)/4, $0xc0a00000
-DATA nibblesdotQ40<>+16(SB)/4, $0xc0800000
-DATA nibblesdotQ40<>+20(SB)/4, $0xc0400000
-DATA nibblesdotQ40<>+24(SB)/4, $0xc0000000
-DATA nibblesdotQ40<>+28(SB)/4, $0xbf800000
-DATA nibblesdotQ40<>+32(SB)/4, $0x00000000
-DATA nibblesdotQ40<>+36(SB)/4, $0x3f800000
-DATA nibblesdotQ40<>+40(SB)/4, $0x40000000
-DATA nibblesdotQ40<>+44(SB)/4, $0x40400000
-DATA nibblesdotQ40<>+48(SB)/4, $0x40800000
-DATA nibblesdotQ40<>+52(SB)/4, $0x40a00000
-DATA nibblesdotQ40<>+56(SB)/4, $0x40c00000
-DATA nibblesdotQ40<>+60(SB)/4, $0x40e00000
-GLOBL nibblesdotQ40<>(SB), RODATA|NOPTR, $64
+DATA nibblesQ40<>+0(SB)/4, $0xc1000000
+DATA nibblesQ40<>+4(SB)/4, $0xc0e00000
+DATA nibblesQ40<>+8(SB)/4, $0xc0c00000
+DATA nibblesQ40<>+12(SB)/4, $0xc0a00000
+DATA nibblesQ40<>+16(SB)/4, $0xc0800000
+DATA nibblesQ40<>+20(SB)/4, $0xc0400000
+DATA nibblesQ40<>+24(SB)/4, $0xc0000000
+DATA nibblesQ40<>+28(SB)/4, $0xbf800000
+DATA nibblesQ40<>+32(SB)/4, $0x00000000
+DATA nibblesQ40<>+36(SB)/4, $0x3f800000
+DATA nibblesQ40<>+40(SB)/4, $0x40000000
+DATA nibblesQ40<>+44(SB)/4, $0x40400000
+DATA nibblesQ40<>+48(SB)/4, $0x40800000
+DATA nibblesQ40<>+52(SB)/4, $0x40a00000
+DATA nibblesQ40<>+56(SB)/4, $0x40c00000
+DATA nibblesQ40<>+60(SB)/4, $0x40e00000
+GLOBL nibblesQ40<>(SB), RODATA|NOPTR, $64
 
 // func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
 // Requires: AVX, AVX512F, FMA3, MMX+
@@ -8590,7 +8590,7 @@ TEXT ·dotQ41AVX512(SB), NOSPLIT, $0-56
 	MOVQ    w+16(FP), DX
 	MOVQ    half+48(FP), BX
 	MOVQ    blocks+32(FP), SI
-	VMOVUPS nibblesdotQ41<>+0(SB), Z31
+	VMOVUPS nibblesQ41<>+0(SB), Z31
 	IMUL3Q  $0x14, SI, SI
 	LEAQ    16384(DX), R8
 	CMPQ    CX, $0x02
@@ -8712,23 +8712,23 @@ dotQ41AVX512_end:
 	VZEROUPPER
 	RET
 
-DATA nibblesdotQ41<>+0(SB)/4, $0x00000000
-DATA nibblesdotQ41<>+4(SB)/4, $0x3f800000
-DATA nibblesdotQ41<>+8(SB)/4, $0x40000000
-DATA nibblesdotQ41<>+12(SB)/4, $0x40400000
-DATA nibblesdotQ41<>+16(SB)/4, $0x40800000
-DATA nibblesdotQ41<>+20(SB)/4, $0x40a00000
-DATA nibblesdotQ41<>+24(SB)/4, $0x40c00000
-DATA nibblesdotQ41<>+28(SB)/4, $0x40e00000
-DATA nibblesdotQ41<>+32(SB)/4, $0x41000000
-DATA nibblesdotQ41<>+36(SB)/4, $0x41100000
-DATA nibblesdotQ41<>+40(SB)/4, $0x41200000
-DATA nibblesdotQ41<>+44(SB)/4, $0x41300000
-DATA nibblesdotQ41<>+48(SB)/4, $0x41400000
-DATA nibblesdotQ41<>+52(SB)/4, $0x41500000
-DATA nibblesdotQ41<>+56(SB)/4, $0x41600000
-DATA nibblesdotQ41<>+60(SB)/4, $0x41700000
-GLOBL nibblesdotQ41<>(SB), RODATA|NOPTR, $64
+DATA nibblesQ41<>+0(SB)/4, $0x00000000
+DATA nibblesQ41<>+4(SB)/4, $0x3f800000
+DATA nibblesQ41<>+8(SB)/4, $0x40000000
+DATA nibblesQ41<>+12(SB)/4, $0x40400000
+DATA nibblesQ41<>+16(SB)/4, $0x40800000
+DATA nibblesQ41<>+20(SB)/4, $0x40a00000
+DATA nibblesQ41<>+24(SB)/4, $0x40c00000
+DATA nibblesQ41<>+28(SB)/4, $0x40e00000
+DATA nibblesQ41<>+32(SB)/4, $0x41000000
+DATA nibblesQ41<>+36(SB)/4, $0x41100000
+DATA nibblesQ41<>+40(SB)/4, $0x41200000
+DATA nibblesQ41<>+44(SB)/4, $0x41300000
+DATA nibblesQ41<>+48(SB)/4, $0x41400000
+DATA nibblesQ41<>+52(SB)/4, $0x41500000
+DATA nibblesQ41<>+56(SB)/4, $0x41600000
+DATA nibblesQ41<>+60(SB)/4, $0x41700000
+GLOBL nibblesQ41<>(SB), RODATA|NOPTR, $64
 
 // func sumsAVX2(dst *float32, x *float32, groups int)
 // Requires: AVX
@@ -8759,67 +8759,674 @@ sums_loop:
 	VZEROUPPER
 	RET
 
-// func dequantF16AVX2(dst *float32, src *byte, n int)
+// func dequantF16AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, F16C
-TEXT ·dequantF16AVX2(SB), NOSPLIT, $0-24
+TEXT ·dequantF16AVX2(SB), NOSPLIT, $128-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ blocks+16(FP), DX
 
 dequantF16_loop:
-	VCVTPH2PS (CX), Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $0x00000010, CX
-	ADDQ      $0x00000020, AX
-	SUBQ      $0x08, DX
+	VCVTPH2PS (CX), Y8
+	VMOVUPS   Y8, (AX)
+	VCVTPH2PS 16(CX), Y9
+	VMOVUPS   Y9, 32(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000040, AX
+	DECQ      DX
 	JG        dequantF16_loop
 	VZEROUPPER
 	RET
 
-// func dequantBF16AVX2(dst *float32, src *byte, n int)
+// func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·dot2F16AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2F16AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2F16AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VCVTPH2PS    (BX), Y8
+	VFMADD231PS  (DI), Y8, Y0
+	VFMADD231PS  (DI)(DX*1), Y8, Y1
+	VCVTPH2PS    16(BX), Y9
+	VFMADD231PS  32(DI), Y9, Y2
+	VFMADD231PS  32(DI)(DX*1), Y9, Y3
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000040, DI
+	DECQ         R8
+	JG           dot2F16AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2F16AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·dot4F16AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4F16AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4F16AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VCVTPH2PS    (BX), Y8
+	VFMADD231PS  (DI), Y8, Y0
+	VFMADD231PS  (DI)(DX*1), Y8, Y1
+	VFMADD231PS  (DI)(DX*2), Y8, Y2
+	VFMADD231PS  (R8), Y8, Y3
+	VCVTPH2PS    16(BX), Y9
+	VFMADD231PS  32(DI), Y9, Y4
+	VFMADD231PS  32(DI)(DX*1), Y9, Y5
+	VFMADD231PS  32(DI)(DX*2), Y9, Y6
+	VFMADD231PS  32(R8), Y9, Y7
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R8
+	DECQ         R9
+	JG           dot4F16AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4F16AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dot2F16AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2F16AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2F16AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VCVTPH2PS     (BX), Z8
+	VFMADD231PS   (DI), Z8, Z0
+	VFMADD231PS   (DI)(DX*1), Z8, Z1
+	ADDQ          $0x00000020, BX
+	ADDQ          $0x00000040, DI
+	DECQ          R8
+	JG            dot2F16AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2F16AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dot4F16AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4F16AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4F16AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VCVTPH2PS     (BX), Z8
+	VFMADD231PS   (DI), Z8, Z0
+	VFMADD231PS   (DI)(DX*1), Z8, Z1
+	VFMADD231PS   (DI)(DX*2), Z8, Z2
+	VFMADD231PS   (R8), Z8, Z3
+	ADDQ          $0x00000020, BX
+	ADDQ          $0x00000040, DI
+	ADDQ          $0x00000040, R8
+	DECQ          R9
+	JG            dot4F16AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4F16AVX512_row
+	VZEROUPPER
+	RET
+
+// func dequantBF16AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2
-TEXT ·dequantBF16AVX2(SB), NOSPLIT, $0-24
+TEXT ·dequantBF16AVX2(SB), NOSPLIT, $128-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ blocks+16(FP), DX
 
 dequantBF16_loop:
-	VPMOVZXWD (CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $0x00000010, CX
-	ADDQ      $0x00000020, AX
-	SUBQ      $0x08, DX
+	VPMOVZXWD (CX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVUPS   Y8, (AX)
+	VPMOVZXWD 16(CX), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMOVUPS   Y9, 32(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000040, AX
+	DECQ      DX
 	JG        dequantBF16_loop
+	VZEROUPPER
+	RET
+
+// func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dot2BF16AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2BF16AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2BF16AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPMOVZXWD    (BX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  (DI), Y8, Y0
+	VFMADD231PS  (DI)(DX*1), Y8, Y1
+	VPMOVZXWD    16(BX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  32(DI), Y9, Y2
+	VFMADD231PS  32(DI)(DX*1), Y9, Y3
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000040, DI
+	DECQ         R8
+	JG           dot2BF16AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2BF16AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dot4BF16AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4BF16AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4BF16AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPMOVZXWD    (BX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  (DI), Y8, Y0
+	VFMADD231PS  (DI)(DX*1), Y8, Y1
+	VFMADD231PS  (DI)(DX*2), Y8, Y2
+	VFMADD231PS  (R8), Y8, Y3
+	VPMOVZXWD    16(BX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  32(DI), Y9, Y4
+	VFMADD231PS  32(DI)(DX*1), Y9, Y5
+	VFMADD231PS  32(DI)(DX*2), Y9, Y6
+	VFMADD231PS  32(R8), Y9, Y7
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R8
+	DECQ         R9
+	JG           dot4BF16AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4BF16AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dot2BF16AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2BF16AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2BF16AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPMOVZXWD     (BX), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VFMADD231PS   (DI), Z8, Z0
+	VFMADD231PS   (DI)(DX*1), Z8, Z1
+	ADDQ          $0x00000020, BX
+	ADDQ          $0x00000040, DI
+	DECQ          R8
+	JG            dot2BF16AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2BF16AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dot4BF16AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4BF16AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4BF16AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPMOVZXWD     (BX), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VFMADD231PS   (DI), Z8, Z0
+	VFMADD231PS   (DI)(DX*1), Z8, Z1
+	VFMADD231PS   (DI)(DX*2), Z8, Z2
+	VFMADD231PS   (R8), Z8, Z3
+	ADDQ          $0x00000020, BX
+	ADDQ          $0x00000040, DI
+	ADDQ          $0x00000040, R8
+	DECQ          R9
+	JG            dot4BF16AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4BF16AVX512_row
 	VZEROUPPER
 	RET
 
 // func dequantQ80AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
-TEXT ·dequantQ80AVX2(SB), NOSPLIT, $0-24
+TEXT ·dequantQ80AVX2(SB), NOSPLIT, $128-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ blocks+16(FP), DX
 
 dequantQ80_loop:
-	VPBROADCASTW (CX), X4
-	VCVTPH2PS    X4, Y4
-	VPMOVSXBD    2(CX), Y0
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       Y4, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	VPMOVSXBD    10(CX), Y1
-	VCVTDQ2PS    Y1, Y1
-	VMULPS       Y4, Y1, Y1
-	VMOVUPS      Y1, 32(AX)
-	VPMOVSXBD    18(CX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y4, Y2, Y2
-	VMOVUPS      Y2, 64(AX)
-	VPMOVSXBD    26(CX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y4, Y3, Y3
-	VMOVUPS      Y3, 96(AX)
+	VPBROADCASTW (CX), X8
+	VCVTPH2PS    X8, Y8
+	VPMOVSXBD    2(CX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (AX)
+	VPMOVSXBD    10(CX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, 32(AX)
+	VPMOVSXBD    18(CX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VMOVUPS      Y11, 64(AX)
+	VPMOVSXBD    26(CX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VMOVUPS      Y12, 96(AX)
 	ADDQ         $0x00000022, CX
 	ADDQ         $0x00000080, AX
 	DECQ         DX
@@ -8827,40 +9434,392 @@ dequantQ80_loop:
 	VZEROUPPER
 	RET
 
+// func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q80AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q80AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q80AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPMOVSXBD    2(BX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (DI), Y9, Y0
+	VFMADD231PS  (DI)(DX*1), Y9, Y1
+	VPMOVSXBD    10(BX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VFMADD231PS  32(DI), Y10, Y2
+	VFMADD231PS  32(DI)(DX*1), Y10, Y3
+	VPMOVSXBD    18(BX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VFMADD231PS  64(DI), Y11, Y4
+	VFMADD231PS  64(DI)(DX*1), Y11, Y5
+	VPMOVSXBD    26(BX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  96(DI), Y12, Y6
+	VFMADD231PS  96(DI)(DX*1), Y12, Y7
+	ADDQ         $0x00000022, BX
+	ADDQ         $0x00000080, DI
+	DECQ         R8
+	JG           dot2Q80AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q80AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q80AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q80AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q80AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPMOVSXBD    2(BX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (DI), Y9, Y0
+	VFMADD231PS  (DI)(DX*1), Y9, Y1
+	VFMADD231PS  (DI)(DX*2), Y9, Y2
+	VFMADD231PS  (R8), Y9, Y3
+	VPMOVSXBD    10(BX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VFMADD231PS  32(DI), Y10, Y4
+	VFMADD231PS  32(DI)(DX*1), Y10, Y5
+	VFMADD231PS  32(DI)(DX*2), Y10, Y6
+	VFMADD231PS  32(R8), Y10, Y7
+	VPMOVSXBD    18(BX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VFMADD231PS  64(DI), Y11, Y0
+	VFMADD231PS  64(DI)(DX*1), Y11, Y1
+	VFMADD231PS  64(DI)(DX*2), Y11, Y2
+	VFMADD231PS  64(R8), Y11, Y3
+	VPMOVSXBD    26(BX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  96(DI), Y12, Y4
+	VFMADD231PS  96(DI)(DX*1), Y12, Y5
+	VFMADD231PS  96(DI)(DX*2), Y12, Y6
+	VFMADD231PS  96(R8), Y12, Y7
+	ADDQ         $0x00000022, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JG           dot4Q80AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q80AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot2Q80AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q80AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q80AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPMOVSXBD     2(BX), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z8, Z9, Z9
+	VFMADD231PS   (DI), Z9, Z0
+	VFMADD231PS   (DI)(DX*1), Z9, Z1
+	VPMOVSXBD     18(BX), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VFMADD231PS   64(DI), Z10, Z2
+	VFMADD231PS   64(DI)(DX*1), Z10, Z3
+	ADDQ          $0x00000022, BX
+	ADDQ          $0x00000080, DI
+	DECQ          R8
+	JG            dot2Q80AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q80AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot4Q80AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q80AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q80AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPMOVSXBD     2(BX), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z8, Z9, Z9
+	VFMADD231PS   (DI), Z9, Z0
+	VFMADD231PS   (DI)(DX*1), Z9, Z1
+	VFMADD231PS   (DI)(DX*2), Z9, Z2
+	VFMADD231PS   (R8), Z9, Z3
+	VPMOVSXBD     18(BX), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VFMADD231PS   64(DI), Z10, Z4
+	VFMADD231PS   64(DI)(DX*1), Z10, Z5
+	VFMADD231PS   64(DI)(DX*2), Z10, Z6
+	VFMADD231PS   64(R8), Z10, Z7
+	ADDQ          $0x00000022, BX
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000080, R8
+	DECQ          R9
+	JG            dot4Q80AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q80AVX512_row
+	VZEROUPPER
+	RET
+
 // func dequantQ40AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
-TEXT ·dequantQ40AVX2(SB), NOSPLIT, $0-24
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    blocks+16(FP), DX
-	VMOVDQU fifteen<>+0(SB), Y15
-	VMOVDQU eight<>+0(SB), Y14
+TEXT ·dequantQ40AVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
 
 dequantQ40_loop:
 	VPBROADCASTW (CX), X8
 	VCVTPH2PS    X8, Y8
-	VPMOVZXBD    2(CX), Y4
-	VPMOVZXBD    10(CX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VPSUBD       Y14, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VMOVUPS      Y4, (AX)
-	VPSUBD       Y14, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 32(AX)
-	VPSUBD       Y14, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y8, Y6, Y6
-	VMOVUPS      Y6, 64(AX)
-	VPSUBD       Y14, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y7, Y7
-	VMOVUPS      Y7, 96(AX)
+	VPMOVZXBD    2(CX), Y10
+	VPSRLD       $0x04, Y10, Y11
+	VPAND        fifteen<>+0(SB), Y10, Y10
+	VPSUBD       eight<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (AX)
+	VPSUBD       eight<>+0(SB), Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VMOVUPS      Y11, 64(AX)
+	VPMOVZXBD    10(CX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSUBD       eight<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSUBD       eight<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VMOVUPS      Y13, 96(AX)
 	ADDQ         $0x00000012, CX
 	ADDQ         $0x00000080, AX
 	DECQ         DX
@@ -8886,46 +9845,792 @@ DATA eight<>+56(SB)/4, $0x00000008
 DATA eight<>+60(SB)/4, $0x00000008
 GLOBL eight<>(SB), RODATA|NOPTR, $64
 
+// func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q40AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q40AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q40AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPMOVZXBD    2(BX), Y10
+	VPSRLD       $0x04, Y10, Y11
+	VPAND        fifteen<>+0(SB), Y10, Y10
+	VPSUBD       eight<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VFMADD231PS  (DI), Y10, Y0
+	VFMADD231PS  (DI)(DX*1), Y10, Y1
+	VPSUBD       eight<>+0(SB), Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VFMADD231PS  64(DI), Y11, Y2
+	VFMADD231PS  64(DI)(DX*1), Y11, Y3
+	VPMOVZXBD    10(BX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSUBD       eight<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y4
+	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VPSUBD       eight<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y6
+	VFMADD231PS  96(DI)(DX*1), Y13, Y7
+	ADDQ         $0x00000012, BX
+	ADDQ         $0x00000080, DI
+	DECQ         R8
+	JG           dot2Q40AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q40AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q40AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q40AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q40AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPMOVZXBD    2(BX), Y10
+	VPSRLD       $0x04, Y10, Y11
+	VPAND        fifteen<>+0(SB), Y10, Y10
+	VPSUBD       eight<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VFMADD231PS  (DI), Y10, Y0
+	VFMADD231PS  (DI)(DX*1), Y10, Y1
+	VFMADD231PS  (DI)(DX*2), Y10, Y2
+	VFMADD231PS  (R8), Y10, Y3
+	VPSUBD       eight<>+0(SB), Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VFMADD231PS  64(DI), Y11, Y4
+	VFMADD231PS  64(DI)(DX*1), Y11, Y5
+	VFMADD231PS  64(DI)(DX*2), Y11, Y6
+	VFMADD231PS  64(R8), Y11, Y7
+	VPMOVZXBD    10(BX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSUBD       eight<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y0
+	VFMADD231PS  32(DI)(DX*1), Y12, Y1
+	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(R8), Y12, Y3
+	VPSUBD       eight<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y4
+	VFMADD231PS  96(DI)(DX*1), Y13, Y5
+	VFMADD231PS  96(DI)(DX*2), Y13, Y6
+	VFMADD231PS  96(R8), Y13, Y7
+	ADDQ         $0x00000012, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JG           dot4Q40AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q40AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot2Q40AVX512(SB), NOSPLIT, $128-56
+	MOVQ    y+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    ldx+24(FP), DX
+	MOVQ    w+32(FP), BX
+	MOVQ    rows+40(FP), SI
+	SHLQ    $0x02, DX
+	VMOVUPS nibblesQ40<>+0(SB), Z31
+
+dot2Q40AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q40AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPMOVZXBD     2(BX), Z10
+	VPSRLD        $0x04, Z10, Z11
+	VPERMPS       Z31, Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VFMADD231PS   (DI), Z10, Z0
+	VFMADD231PS   (DI)(DX*1), Z10, Z1
+	VPERMPS       Z31, Z11, Z11
+	VMULPS        Z8, Z11, Z11
+	VFMADD231PS   64(DI), Z11, Z2
+	VFMADD231PS   64(DI)(DX*1), Z11, Z3
+	ADDQ          $0x00000012, BX
+	ADDQ          $0x00000080, DI
+	DECQ          R8
+	JG            dot2Q40AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q40AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot4Q40AVX512(SB), NOSPLIT, $128-56
+	MOVQ    y+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    ldx+24(FP), DX
+	MOVQ    w+32(FP), BX
+	MOVQ    rows+40(FP), SI
+	SHLQ    $0x02, DX
+	VMOVUPS nibblesQ40<>+0(SB), Z31
+
+dot4Q40AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q40AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPMOVZXBD     2(BX), Z10
+	VPSRLD        $0x04, Z10, Z11
+	VPERMPS       Z31, Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VFMADD231PS   (DI), Z10, Z0
+	VFMADD231PS   (DI)(DX*1), Z10, Z1
+	VFMADD231PS   (DI)(DX*2), Z10, Z2
+	VFMADD231PS   (R8), Z10, Z3
+	VPERMPS       Z31, Z11, Z11
+	VMULPS        Z8, Z11, Z11
+	VFMADD231PS   64(DI), Z11, Z4
+	VFMADD231PS   64(DI)(DX*1), Z11, Z5
+	VFMADD231PS   64(DI)(DX*2), Z11, Z6
+	VFMADD231PS   64(R8), Z11, Z7
+	ADDQ          $0x00000012, BX
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000080, R8
+	DECQ          R9
+	JG            dot4Q40AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q40AVX512_row
+	VZEROUPPER
+	RET
+
 // func dequantQ41AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
-TEXT ·dequantQ41AVX2(SB), NOSPLIT, $0-24
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    blocks+16(FP), DX
-	VMOVDQU fifteen<>+0(SB), Y15
-	VMOVDQU eight<>+0(SB), Y14
+TEXT ·dequantQ41AVX2(SB), NOSPLIT, $128-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
 
 dequantQ41_loop:
 	VPBROADCASTW (CX), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(CX), X9
 	VCVTPH2PS    X9, Y9
-	VPMOVZXBD    4(CX), Y4
-	VPMOVZXBD    12(CX), Y5
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x04, Y5, Y7
-	VPAND        Y15, Y4, Y4
-	VPAND        Y15, Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y9, Y4, Y4
-	VMOVUPS      Y4, (AX)
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 32(AX)
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y9, Y6, Y6
-	VMOVUPS      Y6, 64(AX)
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y7, Y7
-	VADDPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 96(AX)
+	VPMOVZXBD    4(CX), Y10
+	VPSRLD       $0x04, Y10, Y11
+	VPAND        fifteen<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y9, Y10, Y10
+	VMOVUPS      Y10, (AX)
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VADDPS       Y9, Y11, Y11
+	VMOVUPS      Y11, 64(AX)
+	VPMOVZXBD    12(CX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VADDPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 96(AX)
 	ADDQ         $0x00000014, CX
 	ADDQ         $0x00000080, AX
 	DECQ         DX
 	JG           dequantQ41_loop
+	VZEROUPPER
+	RET
+
+// func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q41AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q41AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q41AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(BX), X9
+	VCVTPH2PS    X9, Y9
+	VPMOVZXBD    4(BX), Y10
+	VPSRLD       $0x04, Y10, Y11
+	VPAND        fifteen<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y9, Y10, Y10
+	VFMADD231PS  (DI), Y10, Y0
+	VFMADD231PS  (DI)(DX*1), Y10, Y1
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VADDPS       Y9, Y11, Y11
+	VFMADD231PS  64(DI), Y11, Y2
+	VFMADD231PS  64(DI)(DX*1), Y11, Y3
+	VPMOVZXBD    12(BX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y4
+	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VADDPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y6
+	VFMADD231PS  96(DI)(DX*1), Y13, Y7
+	ADDQ         $0x00000014, BX
+	ADDQ         $0x00000080, DI
+	DECQ         R8
+	JG           dot2Q41AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q41AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q41AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q41AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q41AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(BX), X9
+	VCVTPH2PS    X9, Y9
+	VPMOVZXBD    4(BX), Y10
+	VPSRLD       $0x04, Y10, Y11
+	VPAND        fifteen<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y9, Y10, Y10
+	VFMADD231PS  (DI), Y10, Y0
+	VFMADD231PS  (DI)(DX*1), Y10, Y1
+	VFMADD231PS  (DI)(DX*2), Y10, Y2
+	VFMADD231PS  (R8), Y10, Y3
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y8, Y11, Y11
+	VADDPS       Y9, Y11, Y11
+	VFMADD231PS  64(DI), Y11, Y4
+	VFMADD231PS  64(DI)(DX*1), Y11, Y5
+	VFMADD231PS  64(DI)(DX*2), Y11, Y6
+	VFMADD231PS  64(R8), Y11, Y7
+	VPMOVZXBD    12(BX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y0
+	VFMADD231PS  32(DI)(DX*1), Y12, Y1
+	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(R8), Y12, Y3
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VADDPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y4
+	VFMADD231PS  96(DI)(DX*1), Y13, Y5
+	VFMADD231PS  96(DI)(DX*2), Y13, Y6
+	VFMADD231PS  96(R8), Y13, Y7
+	ADDQ         $0x00000014, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JG           dot4Q41AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q41AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot2Q41AVX512(SB), NOSPLIT, $128-56
+	MOVQ    y+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    ldx+24(FP), DX
+	MOVQ    w+32(FP), BX
+	MOVQ    rows+40(FP), SI
+	SHLQ    $0x02, DX
+	VMOVUPS nibblesQ41<>+0(SB), Z31
+
+dot2Q41AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q41AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTW  2(BX), Y9
+	VCVTPH2PS     Y9, Z9
+	VPMOVZXBD     4(BX), Z10
+	VPSRLD        $0x04, Z10, Z11
+	VPERMPS       Z31, Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VADDPS        Z9, Z10, Z10
+	VFMADD231PS   (DI), Z10, Z0
+	VFMADD231PS   (DI)(DX*1), Z10, Z1
+	VPERMPS       Z31, Z11, Z11
+	VMULPS        Z8, Z11, Z11
+	VADDPS        Z9, Z11, Z11
+	VFMADD231PS   64(DI), Z11, Z2
+	VFMADD231PS   64(DI)(DX*1), Z11, Z3
+	ADDQ          $0x00000014, BX
+	ADDQ          $0x00000080, DI
+	DECQ          R8
+	JG            dot2Q41AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q41AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot4Q41AVX512(SB), NOSPLIT, $128-56
+	MOVQ    y+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    ldx+24(FP), DX
+	MOVQ    w+32(FP), BX
+	MOVQ    rows+40(FP), SI
+	SHLQ    $0x02, DX
+	VMOVUPS nibblesQ41<>+0(SB), Z31
+
+dot4Q41AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q41AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTW  2(BX), Y9
+	VCVTPH2PS     Y9, Z9
+	VPMOVZXBD     4(BX), Z10
+	VPSRLD        $0x04, Z10, Z11
+	VPERMPS       Z31, Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VADDPS        Z9, Z10, Z10
+	VFMADD231PS   (DI), Z10, Z0
+	VFMADD231PS   (DI)(DX*1), Z10, Z1
+	VFMADD231PS   (DI)(DX*2), Z10, Z2
+	VFMADD231PS   (R8), Z10, Z3
+	VPERMPS       Z31, Z11, Z11
+	VMULPS        Z8, Z11, Z11
+	VADDPS        Z9, Z11, Z11
+	VFMADD231PS   64(DI), Z11, Z4
+	VFMADD231PS   64(DI)(DX*1), Z11, Z5
+	VFMADD231PS   64(DI)(DX*2), Z11, Z6
+	VFMADD231PS   64(R8), Z11, Z7
+	ADDQ          $0x00000014, BX
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000080, R8
+	DECQ          R9
+	JG            dot4Q41AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q41AVX512_row
 	VZEROUPPER
 	RET
 
@@ -8940,46 +10645,46 @@ dequantQ50_loop:
 	VPBROADCASTW (CX), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTD 2(CX), Y10
-	VPMOVZXBD    6(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+0(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, (AX)
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+64(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 64(AX)
-	VPMOVZXBD    14(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+32(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 32(AX)
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+96(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 96(AX)
+	VPMOVZXBD    6(CX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VPMOVZXBD    14(CX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VMOVUPS      Y12, 96(AX)
 	ADDQ         $0x00000016, CX
 	ADDQ         $0x00000080, AX
 	DECQ         DX
@@ -9039,147 +10744,587 @@ DATA sixteen<>+56(SB)/4, $0x00000010
 DATA sixteen<>+60(SB)/4, $0x00000010
 GLOBL sixteen<>(SB), RODATA|NOPTR, $64
 
-// func dotQ50AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ50AVX2(SB), NOSPLIT, $128-40
+TEXT ·dot1Q50AVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ50AVX2_row:
+dot1Q50AVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ50AVX2_loop:
-	PREFETCHT0   16384(DX)
-	VPBROADCASTW (DX), X8
+dot1Q50AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
 	VCVTPH2PS    X8, Y8
-	VPBROADCASTD 2(DX), Y10
-	VPMOVZXBD    6(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+0(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VFMADD231PS  (SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+64(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VFMADD231PS  64(SI), Y5, Y2
-	VPMOVZXBD    14(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+32(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VFMADD231PS  32(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+96(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VPSUBD       sixteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VFMADD231PS  96(SI), Y5, Y3
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000080, SI
+	VPBROADCASTD 2(BX), Y10
+	VPMOVZXBD    6(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  (DX), Y12, Y0
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  64(DX), Y12, Y1
+	VPMOVZXBD    14(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  32(DX), Y12, Y2
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  96(DX), Y12, Y3
+	ADDQ         $0x00000016, BX
+	ADDQ         $0x00000080, DX
 	DECQ         DI
-	JG           dotQ50AVX2_loop
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
+	JG           dot1Q50AVX2_loop
 	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	MOVQ         ldy+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         AX, DX
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (DX)
 	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ50AVX2_row
+	DECQ         SI
+	JNZ          dot1Q50AVX2_row
 	VZEROUPPER
 	RET
 
-// func dotQ50AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dotQ50AVX512(SB), NOSPLIT, $128-40
+// func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q50AVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ50AVX512_row:
+dot2Q50AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q50AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTD 2(BX), Y10
+	VPMOVZXBD    6(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  (DI), Y12, Y0
+	VFMADD231PS  (DI)(DX*1), Y12, Y1
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  64(DI), Y12, Y2
+	VFMADD231PS  64(DI)(DX*1), Y12, Y3
+	VPMOVZXBD    14(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y4
+	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  96(DI), Y12, Y6
+	VFMADD231PS  96(DI)(DX*1), Y12, Y7
+	ADDQ         $0x00000016, BX
+	ADDQ         $0x00000080, DI
+	DECQ         R8
+	JG           dot2Q50AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q50AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q50AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q50AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q50AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTD 2(BX), Y10
+	VPMOVZXBD    6(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  (DI), Y12, Y0
+	VFMADD231PS  (DI)(DX*1), Y12, Y1
+	VFMADD231PS  (DI)(DX*2), Y12, Y2
+	VFMADD231PS  (R8), Y12, Y3
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  64(DI), Y12, Y4
+	VFMADD231PS  64(DI)(DX*1), Y12, Y5
+	VFMADD231PS  64(DI)(DX*2), Y12, Y6
+	VFMADD231PS  64(R8), Y12, Y7
+	VPMOVZXBD    14(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y0
+	VFMADD231PS  32(DI)(DX*1), Y12, Y1
+	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(R8), Y12, Y3
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPSUBD       sixteen<>+0(SB), Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  96(DI), Y12, Y4
+	VFMADD231PS  96(DI)(DX*1), Y12, Y5
+	VFMADD231PS  96(DI)(DX*2), Y12, Y6
+	VFMADD231PS  96(R8), Y12, Y7
+	ADDQ         $0x00000016, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JG           dot4Q50AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q50AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot1Q50AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot1Q50AVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ50AVX512_loop:
-	PREFETCHT0    16384(DX)
-	VPBROADCASTW  (DX), Y8
+dot1Q50AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
 	VCVTPH2PS     Y8, Z8
-	VPBROADCASTD  2(DX), Z10
-	VPMOVZXBD     6(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSRLVD       lanes<>+0(SB), Z10, Z6
-	VPSLLD        $0x04, Z6, Z6
-	VPANDD        sixteen<>+0(SB), Z6, Z6
-	VPORD         Z6, Z5, Z5
-	VPSUBD        sixteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VFMADD231PS   (SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z5
-	VPSRLVD       lanes<>+64(SB), Z10, Z6
-	VPSLLD        $0x04, Z6, Z6
-	VPANDD        sixteen<>+0(SB), Z6, Z6
-	VPORD         Z6, Z5, Z5
-	VPSUBD        sixteen<>+0(SB), Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VFMADD231PS   64(SI), Z5, Z1
-	ADDQ          $0x00000016, DX
-	ADDQ          $0x00000080, SI
+	VPBROADCASTD  2(BX), Z10
+	VPMOVZXBD     6(BX), Z11
+	VMOVDQA32     Z11, Z12
+	VPANDD        fifteen<>+0(SB), Z12, Z12
+	VPSRLVD       lanes<>+0(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VPSUBD        sixteen<>+0(SB), Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VFMADD231PS   (DX), Z12, Z0
+	VPSRLD        $0x04, Z11, Z12
+	VPSRLVD       lanes<>+64(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VPSUBD        sixteen<>+0(SB), Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VFMADD231PS   64(DX), Z12, Z1
+	ADDQ          $0x00000016, BX
+	ADDQ          $0x00000080, DX
 	DECQ          DI
-	JG            dotQ50AVX512_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
+	JG            dot1Q50AVX512_loop
 	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	MOVQ          ldy+8(FP), DX
+	SHLQ          $0x02, DX
+	MOVQ          AX, DX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ50AVX512_row
+	DECQ          SI
+	JNZ           dot1Q50AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot2Q50AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q50AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q50AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTD  2(BX), Z10
+	VPMOVZXBD     6(BX), Z11
+	VMOVDQA32     Z11, Z12
+	VPANDD        fifteen<>+0(SB), Z12, Z12
+	VPSRLVD       lanes<>+0(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VPSUBD        sixteen<>+0(SB), Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VFMADD231PS   (DI), Z12, Z0
+	VFMADD231PS   (DI)(DX*1), Z12, Z1
+	VPSRLD        $0x04, Z11, Z12
+	VPSRLVD       lanes<>+64(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VPSUBD        sixteen<>+0(SB), Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VFMADD231PS   64(DI), Z12, Z2
+	VFMADD231PS   64(DI)(DX*1), Z12, Z3
+	ADDQ          $0x00000016, BX
+	ADDQ          $0x00000080, DI
+	DECQ          R8
+	JG            dot2Q50AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q50AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot4Q50AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q50AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q50AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTD  2(BX), Z10
+	VPMOVZXBD     6(BX), Z11
+	VMOVDQA32     Z11, Z12
+	VPANDD        fifteen<>+0(SB), Z12, Z12
+	VPSRLVD       lanes<>+0(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VPSUBD        sixteen<>+0(SB), Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VFMADD231PS   (DI), Z12, Z0
+	VFMADD231PS   (DI)(DX*1), Z12, Z1
+	VFMADD231PS   (DI)(DX*2), Z12, Z2
+	VFMADD231PS   (R8), Z12, Z3
+	VPSRLD        $0x04, Z11, Z12
+	VPSRLVD       lanes<>+64(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VPSUBD        sixteen<>+0(SB), Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VFMADD231PS   64(DI), Z12, Z4
+	VFMADD231PS   64(DI)(DX*1), Z12, Z5
+	VFMADD231PS   64(DI)(DX*2), Z12, Z6
+	VFMADD231PS   64(R8), Z12, Z7
+	ADDQ          $0x00000016, BX
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000080, R8
+	DECQ          R9
+	JG            dot4Q50AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q50AVX512_row
 	VZEROUPPER
 	RET
 
@@ -9196,46 +11341,46 @@ dequantQ51_loop:
 	VPBROADCASTW 2(CX), X9
 	VCVTPH2PS    X9, Y9
 	VPBROADCASTD 4(CX), Y10
-	VPMOVZXBD    8(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+0(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      Y5, (AX)
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+64(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 64(AX)
-	VPMOVZXBD    16(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+32(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 32(AX)
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+96(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 96(AX)
+	VPMOVZXBD    8(CX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VPMOVZXBD    16(CX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VMOVUPS      Y12, 96(AX)
 	ADDQ         $0x00000018, CX
 	ADDQ         $0x00000080, AX
 	DECQ         DX
@@ -9243,151 +11388,599 @@ dequantQ51_loop:
 	VZEROUPPER
 	RET
 
-// func dotQ51AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ51AVX2(SB), NOSPLIT, $128-40
+TEXT ·dot1Q51AVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ51AVX2_row:
+dot1Q51AVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ51AVX2_loop:
-	PREFETCHT0   16384(DX)
-	VPBROADCASTW (DX), X8
+dot1Q51AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
 	VCVTPH2PS    X8, Y8
-	VPBROADCASTW 2(DX), X9
+	VPBROADCASTW 2(BX), X9
 	VCVTPH2PS    X9, Y9
-	VPBROADCASTD 4(DX), Y10
-	VPMOVZXBD    8(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+0(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VFMADD231PS  (SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+64(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VFMADD231PS  64(SI), Y5, Y2
-	VPMOVZXBD    16(DX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLVD      lanes<>+32(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VFMADD231PS  32(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y5
-	VPSRLVD      lanes<>+96(SB), Y10, Y6
-	VPSLLD       $0x04, Y6, Y6
-	VPAND        sixteen<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y9, Y5, Y5
-	VFMADD231PS  96(SI), Y5, Y3
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000080, SI
+	VPBROADCASTD 4(BX), Y10
+	VPMOVZXBD    8(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  (DX), Y12, Y0
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  64(DX), Y12, Y1
+	VPMOVZXBD    16(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  32(DX), Y12, Y2
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  96(DX), Y12, Y3
+	ADDQ         $0x00000018, BX
+	ADDQ         $0x00000080, DX
 	DECQ         DI
-	JG           dotQ51AVX2_loop
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
+	JG           dot1Q51AVX2_loop
 	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	MOVQ         ldy+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         AX, DX
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (DX)
 	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ51AVX2_row
+	DECQ         SI
+	JNZ          dot1Q51AVX2_row
 	VZEROUPPER
 	RET
 
-// func dotQ51AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dotQ51AVX512(SB), NOSPLIT, $128-40
+// func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q51AVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ51AVX512_row:
+dot2Q51AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q51AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(BX), X9
+	VCVTPH2PS    X9, Y9
+	VPBROADCASTD 4(BX), Y10
+	VPMOVZXBD    8(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  (DI), Y12, Y0
+	VFMADD231PS  (DI)(DX*1), Y12, Y1
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  64(DI), Y12, Y2
+	VFMADD231PS  64(DI)(DX*1), Y12, Y3
+	VPMOVZXBD    16(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y4
+	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  96(DI), Y12, Y6
+	VFMADD231PS  96(DI)(DX*1), Y12, Y7
+	ADDQ         $0x00000018, BX
+	ADDQ         $0x00000080, DI
+	DECQ         R8
+	JG           dot2Q51AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q51AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q51AVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q51AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q51AVX2_loop:
+	PREFETCHT0   16384(BX)
+	VPBROADCASTW (BX), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(BX), X9
+	VCVTPH2PS    X9, Y9
+	VPBROADCASTD 4(BX), Y10
+	VPMOVZXBD    8(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+0(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  (DI), Y12, Y0
+	VFMADD231PS  (DI)(DX*1), Y12, Y1
+	VFMADD231PS  (DI)(DX*2), Y12, Y2
+	VFMADD231PS  (R8), Y12, Y3
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+64(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  64(DI), Y12, Y4
+	VFMADD231PS  64(DI)(DX*1), Y12, Y5
+	VFMADD231PS  64(DI)(DX*2), Y12, Y6
+	VFMADD231PS  64(R8), Y12, Y7
+	VPMOVZXBD    16(BX), Y11
+	VMOVDQA      Y11, Y12
+	VPAND        fifteen<>+0(SB), Y12, Y12
+	VPSRLVD      lanes<>+32(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  32(DI), Y12, Y0
+	VFMADD231PS  32(DI)(DX*1), Y12, Y1
+	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(R8), Y12, Y3
+	VPSRLD       $0x04, Y11, Y12
+	VPSRLVD      lanes<>+96(SB), Y10, Y13
+	VPSLLD       $0x04, Y13, Y13
+	VPAND        sixteen<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y12
+	VADDPS       Y9, Y12, Y12
+	VFMADD231PS  96(DI), Y12, Y4
+	VFMADD231PS  96(DI)(DX*1), Y12, Y5
+	VFMADD231PS  96(DI)(DX*2), Y12, Y6
+	VFMADD231PS  96(R8), Y12, Y7
+	ADDQ         $0x00000018, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JG           dot4Q51AVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q51AVX2_row
+	VZEROUPPER
+	RET
+
+// func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot1Q51AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot1Q51AVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ51AVX512_loop:
-	PREFETCHT0    16384(DX)
-	VPBROADCASTW  (DX), Y8
+dot1Q51AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
 	VCVTPH2PS     Y8, Z8
-	VPBROADCASTW  2(DX), Y9
+	VPBROADCASTW  2(BX), Y9
 	VCVTPH2PS     Y9, Z9
-	VPBROADCASTD  4(DX), Z10
-	VPMOVZXBD     8(DX), Z4
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSRLVD       lanes<>+0(SB), Z10, Z6
-	VPSLLD        $0x04, Z6, Z6
-	VPANDD        sixteen<>+0(SB), Z6, Z6
-	VPORD         Z6, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VADDPS        Z9, Z5, Z5
-	VFMADD231PS   (SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z5
-	VPSRLVD       lanes<>+64(SB), Z10, Z6
-	VPSLLD        $0x04, Z6, Z6
-	VPANDD        sixteen<>+0(SB), Z6, Z6
-	VPORD         Z6, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VADDPS        Z9, Z5, Z5
-	VFMADD231PS   64(SI), Z5, Z1
-	ADDQ          $0x00000018, DX
-	ADDQ          $0x00000080, SI
+	VPBROADCASTD  4(BX), Z10
+	VPMOVZXBD     8(BX), Z11
+	VMOVDQA32     Z11, Z12
+	VPANDD        fifteen<>+0(SB), Z12, Z12
+	VPSRLVD       lanes<>+0(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VADDPS        Z9, Z12, Z12
+	VFMADD231PS   (DX), Z12, Z0
+	VPSRLD        $0x04, Z11, Z12
+	VPSRLVD       lanes<>+64(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VADDPS        Z9, Z12, Z12
+	VFMADD231PS   64(DX), Z12, Z1
+	ADDQ          $0x00000018, BX
+	ADDQ          $0x00000080, DX
 	DECQ          DI
-	JG            dotQ51AVX512_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
+	JG            dot1Q51AVX512_loop
 	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	MOVQ          ldy+8(FP), DX
+	SHLQ          $0x02, DX
+	MOVQ          AX, DX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ51AVX512_row
+	DECQ          SI
+	JNZ           dot1Q51AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot2Q51AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q51AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q51AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTW  2(BX), Y9
+	VCVTPH2PS     Y9, Z9
+	VPBROADCASTD  4(BX), Z10
+	VPMOVZXBD     8(BX), Z11
+	VMOVDQA32     Z11, Z12
+	VPANDD        fifteen<>+0(SB), Z12, Z12
+	VPSRLVD       lanes<>+0(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VADDPS        Z9, Z12, Z12
+	VFMADD231PS   (DI), Z12, Z0
+	VFMADD231PS   (DI)(DX*1), Z12, Z1
+	VPSRLD        $0x04, Z11, Z12
+	VPSRLVD       lanes<>+64(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VADDPS        Z9, Z12, Z12
+	VFMADD231PS   64(DI), Z12, Z2
+	VFMADD231PS   64(DI)(DX*1), Z12, Z3
+	ADDQ          $0x00000018, BX
+	ADDQ          $0x00000080, DI
+	DECQ          R8
+	JG            dot2Q51AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q51AVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dot4Q51AVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q51AVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q51AVX512_loop:
+	PREFETCHT0    16384(BX)
+	VPBROADCASTW  (BX), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTW  2(BX), Y9
+	VCVTPH2PS     Y9, Z9
+	VPBROADCASTD  4(BX), Z10
+	VPMOVZXBD     8(BX), Z11
+	VMOVDQA32     Z11, Z12
+	VPANDD        fifteen<>+0(SB), Z12, Z12
+	VPSRLVD       lanes<>+0(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VADDPS        Z9, Z12, Z12
+	VFMADD231PS   (DI), Z12, Z0
+	VFMADD231PS   (DI)(DX*1), Z12, Z1
+	VFMADD231PS   (DI)(DX*2), Z12, Z2
+	VFMADD231PS   (R8), Z12, Z3
+	VPSRLD        $0x04, Z11, Z12
+	VPSRLVD       lanes<>+64(SB), Z10, Z13
+	VPSLLD        $0x04, Z13, Z13
+	VPANDD        sixteen<>+0(SB), Z13, Z13
+	VPORD         Z13, Z12, Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z8, Z12, Z12
+	VADDPS        Z9, Z12, Z12
+	VFMADD231PS   64(DI), Z12, Z4
+	VFMADD231PS   64(DI)(DX*1), Z12, Z5
+	VFMADD231PS   64(DI)(DX*2), Z12, Z6
+	VFMADD231PS   64(R8), Z12, Z7
+	ADDQ          $0x00000018, BX
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000080, R8
+	DECQ          R9
+	JG            dot4Q51AVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q51AVX512_row
 	VZEROUPPER
 	RET
 
@@ -9440,214 +12033,1476 @@ dequantQ4K_loop:
 	VBROADCASTSS 32(SP), Y9
 	VBROADCASTSS 4(SP), Y10
 	VBROADCASTSS 36(SP), Y11
-	VPMOVZXBD    16(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, (AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 128(AX)
-	VPMOVZXBD    24(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 32(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 160(AX)
-	VPMOVZXBD    32(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 64(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 192(AX)
-	VPMOVZXBD    40(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 96(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 224(AX)
+	VPMOVZXBD    16(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, (AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 128(AX)
+	VPMOVZXBD    24(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 32(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 160(AX)
+	VPMOVZXBD    32(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 64(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 192(AX)
+	VPMOVZXBD    40(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 96(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 224(AX)
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
 	VBROADCASTSS 44(SP), Y11
-	VPMOVZXBD    48(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 256(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 384(AX)
-	VPMOVZXBD    56(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 288(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 416(AX)
-	VPMOVZXBD    64(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 320(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 448(AX)
-	VPMOVZXBD    72(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 352(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 480(AX)
+	VPMOVZXBD    48(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 256(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 384(AX)
+	VPMOVZXBD    56(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 288(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 416(AX)
+	VPMOVZXBD    64(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 320(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 448(AX)
+	VPMOVZXBD    72(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 352(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 480(AX)
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
 	VBROADCASTSS 52(SP), Y11
-	VPMOVZXBD    80(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 512(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 640(AX)
-	VPMOVZXBD    88(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 544(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 672(AX)
-	VPMOVZXBD    96(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 576(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 704(AX)
-	VPMOVZXBD    104(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 608(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 736(AX)
+	VPMOVZXBD    80(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 512(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 640(AX)
+	VPMOVZXBD    88(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 544(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 672(AX)
+	VPMOVZXBD    96(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 576(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 704(AX)
+	VPMOVZXBD    104(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 608(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 736(AX)
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
 	VBROADCASTSS 60(SP), Y11
-	VPMOVZXBD    112(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 768(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 896(AX)
-	VPMOVZXBD    120(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 800(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 928(AX)
-	VPMOVZXBD    128(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 832(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 960(AX)
-	VPMOVZXBD    136(CX), Y4
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 864(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 992(AX)
+	VPMOVZXBD    112(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 768(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 896(AX)
+	VPMOVZXBD    120(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 800(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 928(AX)
+	VPMOVZXBD    128(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 832(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 960(AX)
+	VPMOVZXBD    136(CX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 864(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 992(AX)
 	ADDQ         $0x00000090, CX
 	ADDQ         $0x00000400, AX
 	DECQ         DX
 	JG           dequantQ4K_loop
+	VZEROUPPER
+	RET
+
+// func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q4KAVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q4KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q4KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	MOVL         4(BX), R9
+	MOVL         8(BX), R10
+	MOVL         12(BX), R11
+	MOVL         R11, R13
+	ANDL         $0x0f0f0f0f, R13
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         R9, R12
+	SHRL         $0x06, R12
+	ANDL         $0x03030303, R12
+	SHLL         $0x04, R12
+	ANDL         $0x3f3f3f3f, R9
+	ORL          R12, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R9
+	VMOVQ        R9, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R10, R12
+	SHRL         $0x06, R12
+	ANDL         $0x03030303, R12
+	SHLL         $0x04, R12
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    16(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  (DI), Y13, Y0
+	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  128(DI), Y14, Y2
+	VFMADD231PS  128(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    24(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  32(DI), Y13, Y4
+	VFMADD231PS  32(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  160(DI), Y14, Y6
+	VFMADD231PS  160(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    32(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  64(DI), Y13, Y0
+	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  192(DI), Y14, Y2
+	VFMADD231PS  192(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    40(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y4
+	VFMADD231PS  96(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  224(DI), Y14, Y6
+	VFMADD231PS  224(DI)(DX*1), Y14, Y7
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    48(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  256(DI), Y13, Y0
+	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  384(DI), Y14, Y2
+	VFMADD231PS  384(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    56(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  288(DI), Y13, Y4
+	VFMADD231PS  288(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  416(DI), Y14, Y6
+	VFMADD231PS  416(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    64(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  320(DI), Y13, Y0
+	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  448(DI), Y14, Y2
+	VFMADD231PS  448(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    72(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  352(DI), Y13, Y4
+	VFMADD231PS  352(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  480(DI), Y14, Y6
+	VFMADD231PS  480(DI)(DX*1), Y14, Y7
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    80(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  512(DI), Y13, Y0
+	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  640(DI), Y14, Y2
+	VFMADD231PS  640(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    88(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  544(DI), Y13, Y4
+	VFMADD231PS  544(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  672(DI), Y14, Y6
+	VFMADD231PS  672(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    96(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  576(DI), Y13, Y0
+	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  704(DI), Y14, Y2
+	VFMADD231PS  704(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    104(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  608(DI), Y13, Y4
+	VFMADD231PS  608(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  736(DI), Y14, Y6
+	VFMADD231PS  736(DI)(DX*1), Y14, Y7
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    112(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  768(DI), Y13, Y0
+	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  896(DI), Y14, Y2
+	VFMADD231PS  896(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    120(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  800(DI), Y13, Y4
+	VFMADD231PS  800(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  928(DI), Y14, Y6
+	VFMADD231PS  928(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    128(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  832(DI), Y13, Y0
+	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  960(DI), Y14, Y2
+	VFMADD231PS  960(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    136(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  864(DI), Y13, Y4
+	VFMADD231PS  864(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  992(DI), Y14, Y6
+	VFMADD231PS  992(DI)(DX*1), Y14, Y7
+	ADDQ         $0x00000090, BX
+	ADDQ         $0x00000400, DI
+	DECQ         R8
+	JG           dot2Q4KAVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q4KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q4KAVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q4KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q4KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	MOVL         4(BX), R10
+	MOVL         8(BX), R11
+	MOVL         12(BX), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    16(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  (DI), Y13, Y0
+	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  128(DI), Y14, Y4
+	VFMADD231PS  128(DI)(DX*1), Y14, Y5
+	VFMADD231PS  128(DI)(DX*2), Y14, Y6
+	VFMADD231PS  128(R8), Y14, Y7
+	VPMOVZXBD    24(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  32(DI), Y13, Y0
+	VFMADD231PS  32(DI)(DX*1), Y13, Y1
+	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  160(DI), Y14, Y4
+	VFMADD231PS  160(DI)(DX*1), Y14, Y5
+	VFMADD231PS  160(DI)(DX*2), Y14, Y6
+	VFMADD231PS  160(R8), Y14, Y7
+	VPMOVZXBD    32(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  64(DI), Y13, Y0
+	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  192(DI), Y14, Y4
+	VFMADD231PS  192(DI)(DX*1), Y14, Y5
+	VFMADD231PS  192(DI)(DX*2), Y14, Y6
+	VFMADD231PS  192(R8), Y14, Y7
+	VPMOVZXBD    40(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y0
+	VFMADD231PS  96(DI)(DX*1), Y13, Y1
+	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  224(DI), Y14, Y4
+	VFMADD231PS  224(DI)(DX*1), Y14, Y5
+	VFMADD231PS  224(DI)(DX*2), Y14, Y6
+	VFMADD231PS  224(R8), Y14, Y7
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    48(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  256(DI), Y13, Y0
+	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  384(DI), Y14, Y4
+	VFMADD231PS  384(DI)(DX*1), Y14, Y5
+	VFMADD231PS  384(DI)(DX*2), Y14, Y6
+	VFMADD231PS  384(R8), Y14, Y7
+	VPMOVZXBD    56(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  288(DI), Y13, Y0
+	VFMADD231PS  288(DI)(DX*1), Y13, Y1
+	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  416(DI), Y14, Y4
+	VFMADD231PS  416(DI)(DX*1), Y14, Y5
+	VFMADD231PS  416(DI)(DX*2), Y14, Y6
+	VFMADD231PS  416(R8), Y14, Y7
+	VPMOVZXBD    64(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  320(DI), Y13, Y0
+	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  448(DI), Y14, Y4
+	VFMADD231PS  448(DI)(DX*1), Y14, Y5
+	VFMADD231PS  448(DI)(DX*2), Y14, Y6
+	VFMADD231PS  448(R8), Y14, Y7
+	VPMOVZXBD    72(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  352(DI), Y13, Y0
+	VFMADD231PS  352(DI)(DX*1), Y13, Y1
+	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  480(DI), Y14, Y4
+	VFMADD231PS  480(DI)(DX*1), Y14, Y5
+	VFMADD231PS  480(DI)(DX*2), Y14, Y6
+	VFMADD231PS  480(R8), Y14, Y7
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    80(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  512(DI), Y13, Y0
+	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  640(DI), Y14, Y4
+	VFMADD231PS  640(DI)(DX*1), Y14, Y5
+	VFMADD231PS  640(DI)(DX*2), Y14, Y6
+	VFMADD231PS  640(R8), Y14, Y7
+	VPMOVZXBD    88(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  544(DI), Y13, Y0
+	VFMADD231PS  544(DI)(DX*1), Y13, Y1
+	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  672(DI), Y14, Y4
+	VFMADD231PS  672(DI)(DX*1), Y14, Y5
+	VFMADD231PS  672(DI)(DX*2), Y14, Y6
+	VFMADD231PS  672(R8), Y14, Y7
+	VPMOVZXBD    96(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  576(DI), Y13, Y0
+	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  704(DI), Y14, Y4
+	VFMADD231PS  704(DI)(DX*1), Y14, Y5
+	VFMADD231PS  704(DI)(DX*2), Y14, Y6
+	VFMADD231PS  704(R8), Y14, Y7
+	VPMOVZXBD    104(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  608(DI), Y13, Y0
+	VFMADD231PS  608(DI)(DX*1), Y13, Y1
+	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  736(DI), Y14, Y4
+	VFMADD231PS  736(DI)(DX*1), Y14, Y5
+	VFMADD231PS  736(DI)(DX*2), Y14, Y6
+	VFMADD231PS  736(R8), Y14, Y7
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    112(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  768(DI), Y13, Y0
+	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  896(DI), Y14, Y4
+	VFMADD231PS  896(DI)(DX*1), Y14, Y5
+	VFMADD231PS  896(DI)(DX*2), Y14, Y6
+	VFMADD231PS  896(R8), Y14, Y7
+	VPMOVZXBD    120(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  800(DI), Y13, Y0
+	VFMADD231PS  800(DI)(DX*1), Y13, Y1
+	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  928(DI), Y14, Y4
+	VFMADD231PS  928(DI)(DX*1), Y14, Y5
+	VFMADD231PS  928(DI)(DX*2), Y14, Y6
+	VFMADD231PS  928(R8), Y14, Y7
+	VPMOVZXBD    128(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  832(DI), Y13, Y0
+	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  960(DI), Y14, Y4
+	VFMADD231PS  960(DI)(DX*1), Y14, Y5
+	VFMADD231PS  960(DI)(DX*2), Y14, Y6
+	VFMADD231PS  960(R8), Y14, Y7
+	VPMOVZXBD    136(BX), Y12
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  864(DI), Y13, Y0
+	VFMADD231PS  864(DI)(DX*1), Y13, Y1
+	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  992(DI), Y14, Y4
+	VFMADD231PS  992(DI)(DX*1), Y14, Y5
+	VFMADD231PS  992(DI)(DX*2), Y14, Y6
+	VFMADD231PS  992(R8), Y14, Y7
+	ADDQ         $0x00000090, BX
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000400, R8
+	DECQ         R9
+	JG           dot4Q4KAVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q4KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot2Q4KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q4KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q4KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	MOVL          4(BX), R9
+	MOVL          8(BX), R10
+	MOVL          12(BX), R11
+	MOVL          R11, R13
+	ANDL          $0x0f0f0f0f, R13
+	SHRL          $0x04, R11
+	ANDL          $0x0f0f0f0f, R11
+	MOVL          R9, R12
+	SHRL          $0x06, R12
+	ANDL          $0x03030303, R12
+	SHLL          $0x04, R12
+	ANDL          $0x3f3f3f3f, R9
+	ORL           R12, R13
+	SHLQ          $0x20, R13
+	ORQ           R13, R9
+	VMOVQ         R9, X8
+	VPMOVZXBD     X8, Y8
+	MOVL          R10, R12
+	SHRL          $0x06, R12
+	ANDL          $0x03030303, R12
+	SHLL          $0x04, R12
+	ANDL          $0x3f3f3f3f, R10
+	ORL           R12, R11
+	SHLQ          $0x20, R11
+	ORQ           R11, R10
+	VMOVQ         R10, X9
+	VPMOVZXBD     X9, Y9
+	VCVTDQ2PS     Y8, Y8
+	VCVTDQ2PS     Y9, Y9
+	VPBROADCASTW  (BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y8, Y8
+	VPBROADCASTW  2(BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y9, Y9
+	VMOVUPS       Y8, (SP)
+	VMOVUPS       Y9, 32(SP)
+	VBROADCASTSS  (SP), Z8
+	VBROADCASTSS  32(SP), Z9
+	VBROADCASTSS  4(SP), Z10
+	VBROADCASTSS  36(SP), Z11
+	VPMOVZXBD     16(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   (DI), Z13, Z0
+	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   128(DI), Z14, Z2
+	VFMADD231PS   128(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     32(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   64(DI), Z13, Z4
+	VFMADD231PS   64(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   192(DI), Z14, Z6
+	VFMADD231PS   192(DI)(DX*1), Z14, Z7
+	VBROADCASTSS  8(SP), Z8
+	VBROADCASTSS  40(SP), Z9
+	VBROADCASTSS  12(SP), Z10
+	VBROADCASTSS  44(SP), Z11
+	VPMOVZXBD     48(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   256(DI), Z13, Z0
+	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   384(DI), Z14, Z2
+	VFMADD231PS   384(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     64(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   320(DI), Z13, Z4
+	VFMADD231PS   320(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   448(DI), Z14, Z6
+	VFMADD231PS   448(DI)(DX*1), Z14, Z7
+	VBROADCASTSS  16(SP), Z8
+	VBROADCASTSS  48(SP), Z9
+	VBROADCASTSS  20(SP), Z10
+	VBROADCASTSS  52(SP), Z11
+	VPMOVZXBD     80(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   512(DI), Z13, Z0
+	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   640(DI), Z14, Z2
+	VFMADD231PS   640(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     96(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   576(DI), Z13, Z4
+	VFMADD231PS   576(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   704(DI), Z14, Z6
+	VFMADD231PS   704(DI)(DX*1), Z14, Z7
+	VBROADCASTSS  24(SP), Z8
+	VBROADCASTSS  56(SP), Z9
+	VBROADCASTSS  28(SP), Z10
+	VBROADCASTSS  60(SP), Z11
+	VPMOVZXBD     112(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   768(DI), Z13, Z0
+	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   896(DI), Z14, Z2
+	VFMADD231PS   896(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     128(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   832(DI), Z13, Z4
+	VFMADD231PS   832(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   960(DI), Z14, Z6
+	VFMADD231PS   960(DI)(DX*1), Z14, Z7
+	ADDQ          $0x00000090, BX
+	ADDQ          $0x00000400, DI
+	DECQ          R8
+	JG            dot2Q4KAVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q4KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot4Q4KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q4KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q4KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	MOVL          4(BX), R10
+	MOVL          8(BX), R11
+	MOVL          12(BX), R12
+	MOVL          R12, R14
+	ANDL          $0x0f0f0f0f, R14
+	SHRL          $0x04, R12
+	ANDL          $0x0f0f0f0f, R12
+	MOVL          R10, R13
+	SHRL          $0x06, R13
+	ANDL          $0x03030303, R13
+	SHLL          $0x04, R13
+	ANDL          $0x3f3f3f3f, R10
+	ORL           R13, R14
+	SHLQ          $0x20, R14
+	ORQ           R14, R10
+	VMOVQ         R10, X8
+	VPMOVZXBD     X8, Y8
+	MOVL          R11, R13
+	SHRL          $0x06, R13
+	ANDL          $0x03030303, R13
+	SHLL          $0x04, R13
+	ANDL          $0x3f3f3f3f, R11
+	ORL           R13, R12
+	SHLQ          $0x20, R12
+	ORQ           R12, R11
+	VMOVQ         R11, X9
+	VPMOVZXBD     X9, Y9
+	VCVTDQ2PS     Y8, Y8
+	VCVTDQ2PS     Y9, Y9
+	VPBROADCASTW  (BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y8, Y8
+	VPBROADCASTW  2(BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y9, Y9
+	VMOVUPS       Y8, (SP)
+	VMOVUPS       Y9, 32(SP)
+	VBROADCASTSS  (SP), Z8
+	VBROADCASTSS  32(SP), Z9
+	VBROADCASTSS  4(SP), Z10
+	VBROADCASTSS  36(SP), Z11
+	VPMOVZXBD     16(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   (DI), Z13, Z0
+	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   128(DI), Z14, Z4
+	VFMADD231PS   128(DI)(DX*1), Z14, Z5
+	VFMADD231PS   128(DI)(DX*2), Z14, Z6
+	VFMADD231PS   128(R8), Z14, Z7
+	VPMOVZXBD     32(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   64(DI), Z13, Z0
+	VFMADD231PS   64(DI)(DX*1), Z13, Z1
+	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   192(DI), Z14, Z4
+	VFMADD231PS   192(DI)(DX*1), Z14, Z5
+	VFMADD231PS   192(DI)(DX*2), Z14, Z6
+	VFMADD231PS   192(R8), Z14, Z7
+	VBROADCASTSS  8(SP), Z8
+	VBROADCASTSS  40(SP), Z9
+	VBROADCASTSS  12(SP), Z10
+	VBROADCASTSS  44(SP), Z11
+	VPMOVZXBD     48(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   256(DI), Z13, Z0
+	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   384(DI), Z14, Z4
+	VFMADD231PS   384(DI)(DX*1), Z14, Z5
+	VFMADD231PS   384(DI)(DX*2), Z14, Z6
+	VFMADD231PS   384(R8), Z14, Z7
+	VPMOVZXBD     64(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   320(DI), Z13, Z0
+	VFMADD231PS   320(DI)(DX*1), Z13, Z1
+	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   448(DI), Z14, Z4
+	VFMADD231PS   448(DI)(DX*1), Z14, Z5
+	VFMADD231PS   448(DI)(DX*2), Z14, Z6
+	VFMADD231PS   448(R8), Z14, Z7
+	VBROADCASTSS  16(SP), Z8
+	VBROADCASTSS  48(SP), Z9
+	VBROADCASTSS  20(SP), Z10
+	VBROADCASTSS  52(SP), Z11
+	VPMOVZXBD     80(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   512(DI), Z13, Z0
+	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   640(DI), Z14, Z4
+	VFMADD231PS   640(DI)(DX*1), Z14, Z5
+	VFMADD231PS   640(DI)(DX*2), Z14, Z6
+	VFMADD231PS   640(R8), Z14, Z7
+	VPMOVZXBD     96(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   576(DI), Z13, Z0
+	VFMADD231PS   576(DI)(DX*1), Z13, Z1
+	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   704(DI), Z14, Z4
+	VFMADD231PS   704(DI)(DX*1), Z14, Z5
+	VFMADD231PS   704(DI)(DX*2), Z14, Z6
+	VFMADD231PS   704(R8), Z14, Z7
+	VBROADCASTSS  24(SP), Z8
+	VBROADCASTSS  56(SP), Z9
+	VBROADCASTSS  28(SP), Z10
+	VBROADCASTSS  60(SP), Z11
+	VPMOVZXBD     112(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   768(DI), Z13, Z0
+	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   896(DI), Z14, Z4
+	VFMADD231PS   896(DI)(DX*1), Z14, Z5
+	VFMADD231PS   896(DI)(DX*2), Z14, Z6
+	VFMADD231PS   896(R8), Z14, Z7
+	VPMOVZXBD     128(BX), Z12
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   832(DI), Z13, Z0
+	VFMADD231PS   832(DI)(DX*1), Z13, Z1
+	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   960(DI), Z14, Z4
+	VFMADD231PS   960(DI)(DX*1), Z14, Z5
+	VFMADD231PS   960(DI)(DX*2), Z14, Z6
+	VFMADD231PS   960(R8), Z14, Z7
+	ADDQ          $0x00000090, BX
+	ADDQ          $0x00000400, DI
+	ADDQ          $0x00000400, R8
+	DECQ          R9
+	JG            dot4Q4KAVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q4KAVX512_row
 	VZEROUPPER
 	RET
 
@@ -9700,322 +13555,322 @@ dequantQ5K_loop:
 	VBROADCASTSS 32(SP), Y9
 	VBROADCASTSS 4(SP), Y10
 	VBROADCASTSS 36(SP), Y11
-	VPMOVZXBD    48(CX), Y4
-	VPMOVZXBD    16(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
+	VPMOVZXBD    48(CX), Y12
+	VPMOVZXBD    16(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, (AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, (AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 128(AX)
+	VPMOVZXBD    56(CX), Y12
+	VPMOVZXBD    24(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 32(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 128(AX)
-	VPMOVZXBD    56(CX), Y4
-	VPMOVZXBD    24(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 160(AX)
+	VPMOVZXBD    64(CX), Y12
+	VPMOVZXBD    32(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 64(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 32(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 192(AX)
+	VPMOVZXBD    72(CX), Y12
+	VPMOVZXBD    40(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 96(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 160(AX)
-	VPMOVZXBD    64(CX), Y4
-	VPMOVZXBD    32(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 64(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 192(AX)
-	VPMOVZXBD    72(CX), Y4
-	VPMOVZXBD    40(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 96(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 224(AX)
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 224(AX)
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
 	VBROADCASTSS 44(SP), Y11
-	VPMOVZXBD    80(CX), Y4
-	VPMOVZXBD    16(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
+	VPMOVZXBD    80(CX), Y12
+	VPMOVZXBD    16(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 256(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 256(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 384(AX)
+	VPMOVZXBD    88(CX), Y12
+	VPMOVZXBD    24(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 288(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 384(AX)
-	VPMOVZXBD    88(CX), Y4
-	VPMOVZXBD    24(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 416(AX)
+	VPMOVZXBD    96(CX), Y12
+	VPMOVZXBD    32(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 320(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 288(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 448(AX)
+	VPMOVZXBD    104(CX), Y12
+	VPMOVZXBD    40(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 352(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 416(AX)
-	VPMOVZXBD    96(CX), Y4
-	VPMOVZXBD    32(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 320(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 448(AX)
-	VPMOVZXBD    104(CX), Y4
-	VPMOVZXBD    40(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 352(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 480(AX)
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 480(AX)
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
 	VBROADCASTSS 52(SP), Y11
-	VPMOVZXBD    112(CX), Y4
-	VPMOVZXBD    16(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
+	VPMOVZXBD    112(CX), Y12
+	VPMOVZXBD    16(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 512(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 512(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 640(AX)
+	VPMOVZXBD    120(CX), Y12
+	VPMOVZXBD    24(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 544(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 640(AX)
-	VPMOVZXBD    120(CX), Y4
-	VPMOVZXBD    24(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 672(AX)
+	VPMOVZXBD    128(CX), Y12
+	VPMOVZXBD    32(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 576(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 544(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 704(AX)
+	VPMOVZXBD    136(CX), Y12
+	VPMOVZXBD    40(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 608(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 672(AX)
-	VPMOVZXBD    128(CX), Y4
-	VPMOVZXBD    32(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 576(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 704(AX)
-	VPMOVZXBD    136(CX), Y4
-	VPMOVZXBD    40(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 608(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 736(AX)
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 736(AX)
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
 	VBROADCASTSS 60(SP), Y11
-	VPMOVZXBD    144(CX), Y4
-	VPMOVZXBD    16(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
+	VPMOVZXBD    144(CX), Y12
+	VPMOVZXBD    16(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 768(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 768(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 896(AX)
+	VPMOVZXBD    152(CX), Y12
+	VPMOVZXBD    24(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 800(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 896(AX)
-	VPMOVZXBD    152(CX), Y4
-	VPMOVZXBD    24(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 928(AX)
+	VPMOVZXBD    160(CX), Y12
+	VPMOVZXBD    32(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 832(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 800(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 960(AX)
+	VPMOVZXBD    168(CX), Y12
+	VPMOVZXBD    40(CX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 864(AX)
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 928(AX)
-	VPMOVZXBD    160(CX), Y4
-	VPMOVZXBD    32(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 832(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 960(AX)
-	VPMOVZXBD    168(CX), Y4
-	VPMOVZXBD    40(CX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VMOVUPS      Y5, 864(AX)
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VMOVUPS      Y6, 992(AX)
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VMOVUPS      Y14, 992(AX)
 	ADDQ         $0x000000b0, CX
 	ADDQ         $0x00000400, AX
 	DECQ         DX
@@ -10023,29 +13878,31 @@ dequantQ5K_loop:
 	VZEROUPPER
 	RET
 
-// func dotQ5KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ5KAVX2(SB), NOSPLIT, $128-40
+TEXT ·dot1Q5KAVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ5KAVX2_row:
+dot1Q5KAVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ5KAVX2_loop:
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   16448(DX)
-	PREFETCHT0   16512(DX)
-	MOVL         4(DX), R8
-	MOVL         8(DX), R9
-	MOVL         12(DX), R10
+dot1Q5KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	MOVL         4(BX), R8
+	MOVL         8(BX), R9
+	MOVL         12(BX), R10
 	MOVL         R10, R12
 	ANDL         $0x0f0f0f0f, R12
 	SHRL         $0x04, R10
@@ -10072,10 +13929,10 @@ dotQ5KAVX2_loop:
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
+	VPBROADCASTW (BX), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX), X10
+	VPBROADCASTW 2(BX), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, (SP)
@@ -10084,365 +13941,1347 @@ dotQ5KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VBROADCASTSS 4(SP), Y10
 	VBROADCASTSS 36(SP), Y11
-	VPMOVZXBD    48(DX), Y4
-	VPMOVZXBD    16(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
+	VPMOVZXBD    48(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  (DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  (SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  128(DX), Y14, Y1
+	VPMOVZXBD    56(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  32(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  128(SI), Y6, Y0
-	VPMOVZXBD    56(DX), Y4
-	VPMOVZXBD    24(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  160(DX), Y14, Y3
+	VPMOVZXBD    64(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  64(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  32(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  192(DX), Y14, Y1
+	VPMOVZXBD    72(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  96(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  160(SI), Y6, Y1
-	VPMOVZXBD    64(DX), Y4
-	VPMOVZXBD    32(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  64(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  192(SI), Y6, Y2
-	VPMOVZXBD    72(DX), Y4
-	VPMOVZXBD    40(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x04, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  96(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  224(SI), Y6, Y3
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  224(DX), Y14, Y3
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
 	VBROADCASTSS 44(SP), Y11
-	VPMOVZXBD    80(DX), Y4
-	VPMOVZXBD    16(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
+	VPMOVZXBD    80(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  256(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  256(SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  384(DX), Y14, Y1
+	VPMOVZXBD    88(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  288(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  384(SI), Y6, Y0
-	VPMOVZXBD    88(DX), Y4
-	VPMOVZXBD    24(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  416(DX), Y14, Y3
+	VPMOVZXBD    96(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  320(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  288(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  448(DX), Y14, Y1
+	VPMOVZXBD    104(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  352(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  416(SI), Y6, Y1
-	VPMOVZXBD    96(DX), Y4
-	VPMOVZXBD    32(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  320(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  448(SI), Y6, Y2
-	VPMOVZXBD    104(DX), Y4
-	VPMOVZXBD    40(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSLLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  352(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VPSLLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  480(SI), Y6, Y3
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  480(DX), Y14, Y3
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
 	VBROADCASTSS 52(SP), Y11
-	VPMOVZXBD    112(DX), Y4
-	VPMOVZXBD    16(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
+	VPMOVZXBD    112(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  512(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  512(SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  640(DX), Y14, Y1
+	VPMOVZXBD    120(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  544(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  640(SI), Y6, Y0
-	VPMOVZXBD    120(DX), Y4
-	VPMOVZXBD    24(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  672(DX), Y14, Y3
+	VPMOVZXBD    128(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  576(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  544(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  704(DX), Y14, Y1
+	VPMOVZXBD    136(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  608(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  672(SI), Y6, Y1
-	VPMOVZXBD    128(DX), Y4
-	VPMOVZXBD    32(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  576(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  704(SI), Y6, Y2
-	VPMOVZXBD    136(DX), Y4
-	VPMOVZXBD    40(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VMOVDQA      Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  608(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x01, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  736(SI), Y6, Y3
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  736(DX), Y14, Y3
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
 	VBROADCASTSS 60(SP), Y11
-	VPMOVZXBD    144(DX), Y4
-	VPMOVZXBD    16(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
+	VPMOVZXBD    144(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  768(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  768(SI), Y5, Y0
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  896(DX), Y14, Y1
+	VPMOVZXBD    152(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  800(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  896(SI), Y6, Y0
-	VPMOVZXBD    152(DX), Y4
-	VPMOVZXBD    24(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  928(DX), Y14, Y3
+	VPMOVZXBD    160(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  832(DX), Y13, Y0
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  800(SI), Y5, Y1
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  960(DX), Y14, Y1
+	VPMOVZXBD    168(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  864(DX), Y13, Y2
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  928(SI), Y6, Y1
-	VPMOVZXBD    160(DX), Y4
-	VPMOVZXBD    32(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  832(SI), Y5, Y2
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  960(SI), Y6, Y2
-	VPMOVZXBD    168(DX), Y4
-	VPMOVZXBD    40(DX), Y7
-	VMOVDQA      Y4, Y5
-	VPAND        fifteen<>+0(SB), Y5, Y5
-	VPSRLD       $0x02, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y5, Y5
-	VSUBPS       Y9, Y5, Y5
-	VFMADD231PS  864(SI), Y5, Y3
-	VPSRLD       $0x04, Y4, Y6
-	VPSRLD       $0x03, Y7, Y12
-	VPAND        sixteen<>+0(SB), Y12, Y12
-	VPOR         Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y10, Y6, Y6
-	VSUBPS       Y11, Y6, Y6
-	VFMADD231PS  992(SI), Y6, Y3
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x00000400, SI
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  992(DX), Y14, Y3
+	ADDQ         $0x000000b0, BX
+	ADDQ         $0x00000400, DX
 	DECQ         DI
-	JG           dotQ5KAVX2_loop
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
+	JG           dot1Q5KAVX2_loop
 	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	MOVQ         ldy+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         AX, DX
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (DX)
 	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ5KAVX2_row
+	DECQ         SI
+	JNZ          dot1Q5KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dotQ5KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dotQ5KAVX512(SB), NOSPLIT, $128-40
+// func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q5KAVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ5KAVX512_row:
+dot2Q5KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q5KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	MOVL         4(BX), R9
+	MOVL         8(BX), R10
+	MOVL         12(BX), R11
+	MOVL         R11, R13
+	ANDL         $0x0f0f0f0f, R13
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         R9, R12
+	SHRL         $0x06, R12
+	ANDL         $0x03030303, R12
+	SHLL         $0x04, R12
+	ANDL         $0x3f3f3f3f, R9
+	ORL          R12, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R9
+	VMOVQ        R9, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R10, R12
+	SHRL         $0x06, R12
+	ANDL         $0x03030303, R12
+	SHLL         $0x04, R12
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    48(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  (DI), Y13, Y0
+	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  128(DI), Y14, Y2
+	VFMADD231PS  128(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    56(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  32(DI), Y13, Y4
+	VFMADD231PS  32(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  160(DI), Y14, Y6
+	VFMADD231PS  160(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    64(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  64(DI), Y13, Y0
+	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  192(DI), Y14, Y2
+	VFMADD231PS  192(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    72(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y4
+	VFMADD231PS  96(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  224(DI), Y14, Y6
+	VFMADD231PS  224(DI)(DX*1), Y14, Y7
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    80(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  256(DI), Y13, Y0
+	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  384(DI), Y14, Y2
+	VFMADD231PS  384(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    88(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  288(DI), Y13, Y4
+	VFMADD231PS  288(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  416(DI), Y14, Y6
+	VFMADD231PS  416(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    96(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  320(DI), Y13, Y0
+	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  448(DI), Y14, Y2
+	VFMADD231PS  448(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    104(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  352(DI), Y13, Y4
+	VFMADD231PS  352(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  480(DI), Y14, Y6
+	VFMADD231PS  480(DI)(DX*1), Y14, Y7
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    112(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  512(DI), Y13, Y0
+	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  640(DI), Y14, Y2
+	VFMADD231PS  640(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    120(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  544(DI), Y13, Y4
+	VFMADD231PS  544(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  672(DI), Y14, Y6
+	VFMADD231PS  672(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    128(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  576(DI), Y13, Y0
+	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  704(DI), Y14, Y2
+	VFMADD231PS  704(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    136(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  608(DI), Y13, Y4
+	VFMADD231PS  608(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  736(DI), Y14, Y6
+	VFMADD231PS  736(DI)(DX*1), Y14, Y7
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    144(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  768(DI), Y13, Y0
+	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  896(DI), Y14, Y2
+	VFMADD231PS  896(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    152(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  800(DI), Y13, Y4
+	VFMADD231PS  800(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  928(DI), Y14, Y6
+	VFMADD231PS  928(DI)(DX*1), Y14, Y7
+	VPMOVZXBD    160(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  832(DI), Y13, Y0
+	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  960(DI), Y14, Y2
+	VFMADD231PS  960(DI)(DX*1), Y14, Y3
+	VPMOVZXBD    168(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  864(DI), Y13, Y4
+	VFMADD231PS  864(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  992(DI), Y14, Y6
+	VFMADD231PS  992(DI)(DX*1), Y14, Y7
+	ADDQ         $0x000000b0, BX
+	ADDQ         $0x00000400, DI
+	DECQ         R8
+	JG           dot2Q5KAVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q5KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q5KAVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q5KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q5KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	MOVL         4(BX), R10
+	MOVL         8(BX), R11
+	MOVL         12(BX), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(BX), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, (SP)
+	VMOVUPS      Y9, 32(SP)
+	VBROADCASTSS (SP), Y8
+	VBROADCASTSS 32(SP), Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 36(SP), Y11
+	VPMOVZXBD    48(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  (DI), Y13, Y0
+	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  128(DI), Y14, Y4
+	VFMADD231PS  128(DI)(DX*1), Y14, Y5
+	VFMADD231PS  128(DI)(DX*2), Y14, Y6
+	VFMADD231PS  128(R8), Y14, Y7
+	VPMOVZXBD    56(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  32(DI), Y13, Y0
+	VFMADD231PS  32(DI)(DX*1), Y13, Y1
+	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  160(DI), Y14, Y4
+	VFMADD231PS  160(DI)(DX*1), Y14, Y5
+	VFMADD231PS  160(DI)(DX*2), Y14, Y6
+	VFMADD231PS  160(R8), Y14, Y7
+	VPMOVZXBD    64(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  64(DI), Y13, Y0
+	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  192(DI), Y14, Y4
+	VFMADD231PS  192(DI)(DX*1), Y14, Y5
+	VFMADD231PS  192(DI)(DX*2), Y14, Y6
+	VFMADD231PS  192(R8), Y14, Y7
+	VPMOVZXBD    72(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x04, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y0
+	VFMADD231PS  96(DI)(DX*1), Y13, Y1
+	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  224(DI), Y14, Y4
+	VFMADD231PS  224(DI)(DX*1), Y14, Y5
+	VFMADD231PS  224(DI)(DX*2), Y14, Y6
+	VFMADD231PS  224(R8), Y14, Y7
+	VBROADCASTSS 8(SP), Y8
+	VBROADCASTSS 40(SP), Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 44(SP), Y11
+	VPMOVZXBD    80(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  256(DI), Y13, Y0
+	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  384(DI), Y14, Y4
+	VFMADD231PS  384(DI)(DX*1), Y14, Y5
+	VFMADD231PS  384(DI)(DX*2), Y14, Y6
+	VFMADD231PS  384(R8), Y14, Y7
+	VPMOVZXBD    88(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  288(DI), Y13, Y0
+	VFMADD231PS  288(DI)(DX*1), Y13, Y1
+	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  416(DI), Y14, Y4
+	VFMADD231PS  416(DI)(DX*1), Y14, Y5
+	VFMADD231PS  416(DI)(DX*2), Y14, Y6
+	VFMADD231PS  416(R8), Y14, Y7
+	VPMOVZXBD    96(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  320(DI), Y13, Y0
+	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  448(DI), Y14, Y4
+	VFMADD231PS  448(DI)(DX*1), Y14, Y5
+	VFMADD231PS  448(DI)(DX*2), Y14, Y6
+	VFMADD231PS  448(R8), Y14, Y7
+	VPMOVZXBD    104(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSLLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  352(DI), Y13, Y0
+	VFMADD231PS  352(DI)(DX*1), Y13, Y1
+	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSLLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  480(DI), Y14, Y4
+	VFMADD231PS  480(DI)(DX*1), Y14, Y5
+	VFMADD231PS  480(DI)(DX*2), Y14, Y6
+	VFMADD231PS  480(R8), Y14, Y7
+	VBROADCASTSS 16(SP), Y8
+	VBROADCASTSS 48(SP), Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 52(SP), Y11
+	VPMOVZXBD    112(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  512(DI), Y13, Y0
+	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  640(DI), Y14, Y4
+	VFMADD231PS  640(DI)(DX*1), Y14, Y5
+	VFMADD231PS  640(DI)(DX*2), Y14, Y6
+	VFMADD231PS  640(R8), Y14, Y7
+	VPMOVZXBD    120(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  544(DI), Y13, Y0
+	VFMADD231PS  544(DI)(DX*1), Y13, Y1
+	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  672(DI), Y14, Y4
+	VFMADD231PS  672(DI)(DX*1), Y14, Y5
+	VFMADD231PS  672(DI)(DX*2), Y14, Y6
+	VFMADD231PS  672(R8), Y14, Y7
+	VPMOVZXBD    128(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  576(DI), Y13, Y0
+	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  704(DI), Y14, Y4
+	VFMADD231PS  704(DI)(DX*1), Y14, Y5
+	VFMADD231PS  704(DI)(DX*2), Y14, Y6
+	VFMADD231PS  704(R8), Y14, Y7
+	VPMOVZXBD    136(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VMOVDQA      Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  608(DI), Y13, Y0
+	VFMADD231PS  608(DI)(DX*1), Y13, Y1
+	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x01, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  736(DI), Y14, Y4
+	VFMADD231PS  736(DI)(DX*1), Y14, Y5
+	VFMADD231PS  736(DI)(DX*2), Y14, Y6
+	VFMADD231PS  736(R8), Y14, Y7
+	VBROADCASTSS 24(SP), Y8
+	VBROADCASTSS 56(SP), Y9
+	VBROADCASTSS 28(SP), Y10
+	VBROADCASTSS 60(SP), Y11
+	VPMOVZXBD    144(BX), Y12
+	VPMOVZXBD    16(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  768(DI), Y13, Y0
+	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  896(DI), Y14, Y4
+	VFMADD231PS  896(DI)(DX*1), Y14, Y5
+	VFMADD231PS  896(DI)(DX*2), Y14, Y6
+	VFMADD231PS  896(R8), Y14, Y7
+	VPMOVZXBD    152(BX), Y12
+	VPMOVZXBD    24(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  800(DI), Y13, Y0
+	VFMADD231PS  800(DI)(DX*1), Y13, Y1
+	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  928(DI), Y14, Y4
+	VFMADD231PS  928(DI)(DX*1), Y14, Y5
+	VFMADD231PS  928(DI)(DX*2), Y14, Y6
+	VFMADD231PS  928(R8), Y14, Y7
+	VPMOVZXBD    160(BX), Y12
+	VPMOVZXBD    32(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  832(DI), Y13, Y0
+	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  960(DI), Y14, Y4
+	VFMADD231PS  960(DI)(DX*1), Y14, Y5
+	VFMADD231PS  960(DI)(DX*2), Y14, Y6
+	VFMADD231PS  960(R8), Y14, Y7
+	VPMOVZXBD    168(BX), Y12
+	VPMOVZXBD    40(BX), Y15
+	VMOVDQA      Y12, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPSRLD       $0x02, Y15, Y14
+	VPAND        sixteen<>+0(SB), Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y8, Y13, Y13
+	VSUBPS       Y9, Y13, Y13
+	VFMADD231PS  864(DI), Y13, Y0
+	VFMADD231PS  864(DI)(DX*1), Y13, Y1
+	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(R8), Y13, Y3
+	VPSRLD       $0x04, Y12, Y14
+	VPSRLD       $0x03, Y15, Y12
+	VPAND        sixteen<>+0(SB), Y12, Y12
+	VPOR         Y12, Y14, Y14
+	VCVTDQ2PS    Y14, Y14
+	VMULPS       Y10, Y14, Y14
+	VSUBPS       Y11, Y14, Y14
+	VFMADD231PS  992(DI), Y14, Y4
+	VFMADD231PS  992(DI)(DX*1), Y14, Y5
+	VFMADD231PS  992(DI)(DX*2), Y14, Y6
+	VFMADD231PS  992(R8), Y14, Y7
+	ADDQ         $0x000000b0, BX
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000400, R8
+	DECQ         R9
+	JG           dot4Q5KAVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q5KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot1Q5KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot1Q5KAVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ5KAVX512_loop:
-	PREFETCHT0    16384(DX)
-	PREFETCHT0    16448(DX)
-	PREFETCHT0    16512(DX)
-	MOVL          4(DX), R8
-	MOVL          8(DX), R9
-	MOVL          12(DX), R10
+dot1Q5KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	MOVL          4(BX), R8
+	MOVL          8(BX), R9
+	MOVL          12(BX), R10
 	MOVL          R10, R12
 	ANDL          $0x0f0f0f0f, R12
 	SHRL          $0x04, R10
@@ -10469,10 +15308,10 @@ dotQ5KAVX512_loop:
 	VPMOVZXBD     X9, Y9
 	VCVTDQ2PS     Y8, Y8
 	VCVTDQ2PS     Y9, Y9
-	VPBROADCASTW  (DX), X10
+	VPBROADCASTW  (BX), X10
 	VCVTPH2PS     X10, Y10
 	VMULPS        Y10, Y8, Y8
-	VPBROADCASTW  2(DX), X10
+	VPBROADCASTW  2(BX), X10
 	VCVTPH2PS     X10, Y10
 	VMULPS        Y10, Y9, Y9
 	VMOVUPS       Y8, (SP)
@@ -10481,189 +15320,813 @@ dotQ5KAVX512_loop:
 	VBROADCASTSS  32(SP), Z9
 	VBROADCASTSS  4(SP), Z10
 	VBROADCASTSS  36(SP), Z11
-	VPMOVZXBD     48(DX), Z4
-	VPMOVZXBD     16(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSLLD        $0x04, Z7, Z12
+	VPMOVZXBD     48(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x04, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   (DX), Z13, Z0
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   (SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VPSLLD        $0x03, Z7, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   128(DX), Z14, Z1
+	VPMOVZXBD     64(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x04, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   64(DX), Z13, Z2
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   128(SI), Z6, Z2
-	VPMOVZXBD     64(DX), Z4
-	VPMOVZXBD     32(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSLLD        $0x04, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   64(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VPSLLD        $0x03, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   192(SI), Z6, Z3
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   192(DX), Z14, Z3
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
 	VBROADCASTSS  12(SP), Z10
 	VBROADCASTSS  44(SP), Z11
-	VPMOVZXBD     80(DX), Z4
-	VPMOVZXBD     16(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSLLD        $0x02, Z7, Z12
+	VPMOVZXBD     80(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   256(DX), Z13, Z0
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   256(SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VPSLLD        $0x01, Z7, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   384(DX), Z14, Z1
+	VPMOVZXBD     96(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   320(DX), Z13, Z2
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   384(SI), Z6, Z2
-	VPMOVZXBD     96(DX), Z4
-	VPMOVZXBD     32(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSLLD        $0x02, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   320(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VPSLLD        $0x01, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   448(SI), Z6, Z3
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   448(DX), Z14, Z3
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
 	VBROADCASTSS  20(SP), Z10
 	VBROADCASTSS  52(SP), Z11
-	VPMOVZXBD     112(DX), Z4
-	VPMOVZXBD     16(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VMOVDQA32     Z7, Z12
+	VPMOVZXBD     112(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VMOVDQA32     Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   512(DX), Z13, Z0
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   512(SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VPSRLD        $0x01, Z7, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   640(DX), Z14, Z1
+	VPMOVZXBD     128(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VMOVDQA32     Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   576(DX), Z13, Z2
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   640(SI), Z6, Z2
-	VPMOVZXBD     128(DX), Z4
-	VPMOVZXBD     32(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VMOVDQA32     Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   576(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VPSRLD        $0x01, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   704(SI), Z6, Z3
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   704(DX), Z14, Z3
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
 	VBROADCASTSS  28(SP), Z10
 	VBROADCASTSS  60(SP), Z11
-	VPMOVZXBD     144(DX), Z4
-	VPMOVZXBD     16(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSRLD        $0x02, Z7, Z12
+	VPMOVZXBD     144(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSRLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   768(DX), Z13, Z0
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   768(SI), Z5, Z0
-	VPSRLD        $0x04, Z4, Z6
-	VPSRLD        $0x03, Z7, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   896(DX), Z14, Z1
+	VPMOVZXBD     160(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSRLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   832(DX), Z13, Z2
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   896(SI), Z6, Z2
-	VPMOVZXBD     160(DX), Z4
-	VPMOVZXBD     32(DX), Z7
-	VMOVDQA32     Z4, Z5
-	VPANDD        fifteen<>+0(SB), Z5, Z5
-	VPSRLD        $0x02, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z5, Z5
-	VCVTDQ2PS     Z5, Z5
-	VMULPS        Z8, Z5, Z5
-	VSUBPS        Z9, Z5, Z5
-	VFMADD231PS   832(SI), Z5, Z1
-	VPSRLD        $0x04, Z4, Z6
-	VPSRLD        $0x03, Z7, Z12
-	VPANDD        sixteen<>+0(SB), Z12, Z12
-	VPORD         Z12, Z6, Z6
-	VCVTDQ2PS     Z6, Z6
-	VMULPS        Z10, Z6, Z6
-	VSUBPS        Z11, Z6, Z6
-	VFMADD231PS   960(SI), Z6, Z3
-	ADDQ          $0x000000b0, DX
-	ADDQ          $0x00000400, SI
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   960(DX), Z14, Z3
+	ADDQ          $0x000000b0, BX
+	ADDQ          $0x00000400, DX
 	DECQ          DI
-	JG            dotQ5KAVX512_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
+	JG            dot1Q5KAVX512_loop
 	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	MOVQ          ldy+8(FP), DX
+	SHLQ          $0x02, DX
+	MOVQ          AX, DX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ5KAVX512_row
+	DECQ          SI
+	JNZ           dot1Q5KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot2Q5KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q5KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q5KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	MOVL          4(BX), R9
+	MOVL          8(BX), R10
+	MOVL          12(BX), R11
+	MOVL          R11, R13
+	ANDL          $0x0f0f0f0f, R13
+	SHRL          $0x04, R11
+	ANDL          $0x0f0f0f0f, R11
+	MOVL          R9, R12
+	SHRL          $0x06, R12
+	ANDL          $0x03030303, R12
+	SHLL          $0x04, R12
+	ANDL          $0x3f3f3f3f, R9
+	ORL           R12, R13
+	SHLQ          $0x20, R13
+	ORQ           R13, R9
+	VMOVQ         R9, X8
+	VPMOVZXBD     X8, Y8
+	MOVL          R10, R12
+	SHRL          $0x06, R12
+	ANDL          $0x03030303, R12
+	SHLL          $0x04, R12
+	ANDL          $0x3f3f3f3f, R10
+	ORL           R12, R11
+	SHLQ          $0x20, R11
+	ORQ           R11, R10
+	VMOVQ         R10, X9
+	VPMOVZXBD     X9, Y9
+	VCVTDQ2PS     Y8, Y8
+	VCVTDQ2PS     Y9, Y9
+	VPBROADCASTW  (BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y8, Y8
+	VPBROADCASTW  2(BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y9, Y9
+	VMOVUPS       Y8, (SP)
+	VMOVUPS       Y9, 32(SP)
+	VBROADCASTSS  (SP), Z8
+	VBROADCASTSS  32(SP), Z9
+	VBROADCASTSS  4(SP), Z10
+	VBROADCASTSS  36(SP), Z11
+	VPMOVZXBD     48(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x04, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   (DI), Z13, Z0
+	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   128(DI), Z14, Z2
+	VFMADD231PS   128(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     64(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x04, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   64(DI), Z13, Z4
+	VFMADD231PS   64(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   192(DI), Z14, Z6
+	VFMADD231PS   192(DI)(DX*1), Z14, Z7
+	VBROADCASTSS  8(SP), Z8
+	VBROADCASTSS  40(SP), Z9
+	VBROADCASTSS  12(SP), Z10
+	VBROADCASTSS  44(SP), Z11
+	VPMOVZXBD     80(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   256(DI), Z13, Z0
+	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   384(DI), Z14, Z2
+	VFMADD231PS   384(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     96(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   320(DI), Z13, Z4
+	VFMADD231PS   320(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   448(DI), Z14, Z6
+	VFMADD231PS   448(DI)(DX*1), Z14, Z7
+	VBROADCASTSS  16(SP), Z8
+	VBROADCASTSS  48(SP), Z9
+	VBROADCASTSS  20(SP), Z10
+	VBROADCASTSS  52(SP), Z11
+	VPMOVZXBD     112(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VMOVDQA32     Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   512(DI), Z13, Z0
+	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   640(DI), Z14, Z2
+	VFMADD231PS   640(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     128(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VMOVDQA32     Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   576(DI), Z13, Z4
+	VFMADD231PS   576(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   704(DI), Z14, Z6
+	VFMADD231PS   704(DI)(DX*1), Z14, Z7
+	VBROADCASTSS  24(SP), Z8
+	VBROADCASTSS  56(SP), Z9
+	VBROADCASTSS  28(SP), Z10
+	VBROADCASTSS  60(SP), Z11
+	VPMOVZXBD     144(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSRLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   768(DI), Z13, Z0
+	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   896(DI), Z14, Z2
+	VFMADD231PS   896(DI)(DX*1), Z14, Z3
+	VPMOVZXBD     160(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSRLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   832(DI), Z13, Z4
+	VFMADD231PS   832(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   960(DI), Z14, Z6
+	VFMADD231PS   960(DI)(DX*1), Z14, Z7
+	ADDQ          $0x000000b0, BX
+	ADDQ          $0x00000400, DI
+	DECQ          R8
+	JG            dot2Q5KAVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q5KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot4Q5KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q5KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q5KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	MOVL          4(BX), R10
+	MOVL          8(BX), R11
+	MOVL          12(BX), R12
+	MOVL          R12, R14
+	ANDL          $0x0f0f0f0f, R14
+	SHRL          $0x04, R12
+	ANDL          $0x0f0f0f0f, R12
+	MOVL          R10, R13
+	SHRL          $0x06, R13
+	ANDL          $0x03030303, R13
+	SHLL          $0x04, R13
+	ANDL          $0x3f3f3f3f, R10
+	ORL           R13, R14
+	SHLQ          $0x20, R14
+	ORQ           R14, R10
+	VMOVQ         R10, X8
+	VPMOVZXBD     X8, Y8
+	MOVL          R11, R13
+	SHRL          $0x06, R13
+	ANDL          $0x03030303, R13
+	SHLL          $0x04, R13
+	ANDL          $0x3f3f3f3f, R11
+	ORL           R13, R12
+	SHLQ          $0x20, R12
+	ORQ           R12, R11
+	VMOVQ         R11, X9
+	VPMOVZXBD     X9, Y9
+	VCVTDQ2PS     Y8, Y8
+	VCVTDQ2PS     Y9, Y9
+	VPBROADCASTW  (BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y8, Y8
+	VPBROADCASTW  2(BX), X10
+	VCVTPH2PS     X10, Y10
+	VMULPS        Y10, Y9, Y9
+	VMOVUPS       Y8, (SP)
+	VMOVUPS       Y9, 32(SP)
+	VBROADCASTSS  (SP), Z8
+	VBROADCASTSS  32(SP), Z9
+	VBROADCASTSS  4(SP), Z10
+	VBROADCASTSS  36(SP), Z11
+	VPMOVZXBD     48(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x04, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   (DI), Z13, Z0
+	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   128(DI), Z14, Z4
+	VFMADD231PS   128(DI)(DX*1), Z14, Z5
+	VFMADD231PS   128(DI)(DX*2), Z14, Z6
+	VFMADD231PS   128(R8), Z14, Z7
+	VPMOVZXBD     64(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x04, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   64(DI), Z13, Z0
+	VFMADD231PS   64(DI)(DX*1), Z13, Z1
+	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   192(DI), Z14, Z4
+	VFMADD231PS   192(DI)(DX*1), Z14, Z5
+	VFMADD231PS   192(DI)(DX*2), Z14, Z6
+	VFMADD231PS   192(R8), Z14, Z7
+	VBROADCASTSS  8(SP), Z8
+	VBROADCASTSS  40(SP), Z9
+	VBROADCASTSS  12(SP), Z10
+	VBROADCASTSS  44(SP), Z11
+	VPMOVZXBD     80(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   256(DI), Z13, Z0
+	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   384(DI), Z14, Z4
+	VFMADD231PS   384(DI)(DX*1), Z14, Z5
+	VFMADD231PS   384(DI)(DX*2), Z14, Z6
+	VFMADD231PS   384(R8), Z14, Z7
+	VPMOVZXBD     96(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSLLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   320(DI), Z13, Z0
+	VFMADD231PS   320(DI)(DX*1), Z13, Z1
+	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSLLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   448(DI), Z14, Z4
+	VFMADD231PS   448(DI)(DX*1), Z14, Z5
+	VFMADD231PS   448(DI)(DX*2), Z14, Z6
+	VFMADD231PS   448(R8), Z14, Z7
+	VBROADCASTSS  16(SP), Z8
+	VBROADCASTSS  48(SP), Z9
+	VBROADCASTSS  20(SP), Z10
+	VBROADCASTSS  52(SP), Z11
+	VPMOVZXBD     112(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VMOVDQA32     Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   512(DI), Z13, Z0
+	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   640(DI), Z14, Z4
+	VFMADD231PS   640(DI)(DX*1), Z14, Z5
+	VFMADD231PS   640(DI)(DX*2), Z14, Z6
+	VFMADD231PS   640(R8), Z14, Z7
+	VPMOVZXBD     128(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VMOVDQA32     Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   576(DI), Z13, Z0
+	VFMADD231PS   576(DI)(DX*1), Z13, Z1
+	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x01, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   704(DI), Z14, Z4
+	VFMADD231PS   704(DI)(DX*1), Z14, Z5
+	VFMADD231PS   704(DI)(DX*2), Z14, Z6
+	VFMADD231PS   704(R8), Z14, Z7
+	VBROADCASTSS  24(SP), Z8
+	VBROADCASTSS  56(SP), Z9
+	VBROADCASTSS  28(SP), Z10
+	VBROADCASTSS  60(SP), Z11
+	VPMOVZXBD     144(BX), Z12
+	VPMOVZXBD     16(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSRLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   768(DI), Z13, Z0
+	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   896(DI), Z14, Z4
+	VFMADD231PS   896(DI)(DX*1), Z14, Z5
+	VFMADD231PS   896(DI)(DX*2), Z14, Z6
+	VFMADD231PS   896(R8), Z14, Z7
+	VPMOVZXBD     160(BX), Z12
+	VPMOVZXBD     32(BX), Z15
+	VMOVDQA32     Z12, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPSRLD        $0x02, Z15, Z14
+	VPANDD        sixteen<>+0(SB), Z14, Z14
+	VPORD         Z14, Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z8, Z13, Z13
+	VSUBPS        Z9, Z13, Z13
+	VFMADD231PS   832(DI), Z13, Z0
+	VFMADD231PS   832(DI)(DX*1), Z13, Z1
+	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(R8), Z13, Z3
+	VPSRLD        $0x04, Z12, Z14
+	VPSRLD        $0x03, Z15, Z12
+	VPANDD        sixteen<>+0(SB), Z12, Z12
+	VPORD         Z12, Z14, Z14
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z10, Z14, Z14
+	VSUBPS        Z11, Z14, Z14
+	VFMADD231PS   960(DI), Z14, Z4
+	VFMADD231PS   960(DI)(DX*1), Z14, Z5
+	VFMADD231PS   960(DI)(DX*2), Z14, Z6
+	VFMADD231PS   960(R8), Z14, Z7
+	ADDQ          $0x000000b0, BX
+	ADDQ          $0x00000400, DI
+	ADDQ          $0x00000400, R8
+	DECQ          R9
+	JG            dot4Q5KAVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q5KAVX512_row
 	VZEROUPPER
 	RET
 
@@ -10685,334 +16148,334 @@ dequantQ6K_loop:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(SP)
-	VPMOVZXBD    (CX), Y4
-	VPMOVZXBD    32(CX), Y5
-	VPMOVZXBD    128(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VPMOVZXBD    (CX), Y10
+	VPMOVZXBD    32(CX), Y11
+	VPMOVZXBD    128(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS (SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, (AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, (AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 8(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 128(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 128(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 16(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 256(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 256(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 24(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 384(AX)
-	VPMOVZXBD    8(CX), Y4
-	VPMOVZXBD    40(CX), Y5
-	VPMOVZXBD    136(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 384(AX)
+	VPMOVZXBD    8(CX), Y10
+	VPMOVZXBD    40(CX), Y11
+	VPMOVZXBD    136(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS (SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 32(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 32(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 8(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 160(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 160(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 16(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 288(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 288(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 24(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 416(AX)
-	VPMOVZXBD    16(CX), Y4
-	VPMOVZXBD    48(CX), Y5
-	VPMOVZXBD    144(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 416(AX)
+	VPMOVZXBD    16(CX), Y10
+	VPMOVZXBD    48(CX), Y11
+	VPMOVZXBD    144(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 4(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 64(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 64(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 12(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 192(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 192(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 20(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 320(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 320(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 28(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 448(AX)
-	VPMOVZXBD    24(CX), Y4
-	VPMOVZXBD    56(CX), Y5
-	VPMOVZXBD    152(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 448(AX)
+	VPMOVZXBD    24(CX), Y10
+	VPMOVZXBD    56(CX), Y11
+	VPMOVZXBD    152(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 4(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 96(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 96(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 12(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 224(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 224(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 20(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 352(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 352(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 28(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 480(AX)
-	VPMOVZXBD    64(CX), Y4
-	VPMOVZXBD    96(CX), Y5
-	VPMOVZXBD    160(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 480(AX)
+	VPMOVZXBD    64(CX), Y10
+	VPMOVZXBD    96(CX), Y11
+	VPMOVZXBD    160(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 32(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 512(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 512(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 40(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 640(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 640(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 48(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 768(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 768(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 56(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 896(AX)
-	VPMOVZXBD    72(CX), Y4
-	VPMOVZXBD    104(CX), Y5
-	VPMOVZXBD    168(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 896(AX)
+	VPMOVZXBD    72(CX), Y10
+	VPMOVZXBD    104(CX), Y11
+	VPMOVZXBD    168(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 32(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 544(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 544(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 40(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 672(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 672(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 48(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 800(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 800(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 56(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 928(AX)
-	VPMOVZXBD    80(CX), Y4
-	VPMOVZXBD    112(CX), Y5
-	VPMOVZXBD    176(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 928(AX)
+	VPMOVZXBD    80(CX), Y10
+	VPMOVZXBD    112(CX), Y11
+	VPMOVZXBD    176(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 36(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 576(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 576(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 44(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 704(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 704(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 52(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 832(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 832(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 60(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 960(AX)
-	VPMOVZXBD    88(CX), Y4
-	VPMOVZXBD    120(CX), Y5
-	VPMOVZXBD    184(CX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 960(AX)
+	VPMOVZXBD    88(CX), Y10
+	VPMOVZXBD    120(CX), Y11
+	VPMOVZXBD    184(CX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 36(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 608(AX)
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 608(AX)
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 44(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 736(AX)
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 736(AX)
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 52(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 864(AX)
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 864(AX)
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 60(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VMOVUPS      Y7, 992(AX)
+	VMULPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 992(AX)
 	ADDQ         $0x000000d2, CX
 	ADDQ         $0x00000400, AX
 	DECQ         DX
@@ -11056,599 +16519,2111 @@ DATA thirtytwo<>+56(SB)/4, $0x00000020
 DATA thirtytwo<>+60(SB)/4, $0x00000020
 GLOBL thirtytwo<>(SB), RODATA|NOPTR, $64
 
-// func dotQ6KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+// func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dotQ6KAVX2(SB), NOSPLIT, $128-40
+TEXT ·dot1Q6KAVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ6KAVX2_row:
+dot1Q6KAVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ6KAVX2_loop:
-	PREFETCHT0   16384(DX)
-	PREFETCHT0   16448(DX)
-	PREFETCHT0   16512(DX)
-	PREFETCHT0   16576(DX)
-	VPBROADCASTW 208(DX), X10
+dot1Q6KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	PREFETCHT0   16576(BX)
+	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX), Y8
+	VPMOVSXBD    192(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, (SP)
-	VPMOVSXBD    200(DX), Y8
+	VPMOVSXBD    200(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 32(SP)
-	VPMOVZXBD    (DX), Y4
-	VPMOVZXBD    32(DX), Y5
-	VPMOVZXBD    128(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VPMOVZXBD    (BX), Y10
+	VPMOVZXBD    32(BX), Y11
+	VPMOVZXBD    128(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS (SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  (SI), Y7, Y0
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  (DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 8(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  128(SI), Y7, Y0
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  128(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 16(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  256(SI), Y7, Y0
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  256(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 24(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  384(SI), Y7, Y0
-	VPMOVZXBD    8(DX), Y4
-	VPMOVZXBD    40(DX), Y5
-	VPMOVZXBD    136(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  384(DX), Y13, Y3
+	VPMOVZXBD    8(BX), Y10
+	VPMOVZXBD    40(BX), Y11
+	VPMOVZXBD    136(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS (SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  32(SI), Y7, Y1
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  32(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 8(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  160(SI), Y7, Y1
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  160(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 16(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  288(SI), Y7, Y1
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  288(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 24(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  416(SI), Y7, Y1
-	VPMOVZXBD    16(DX), Y4
-	VPMOVZXBD    48(DX), Y5
-	VPMOVZXBD    144(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  416(DX), Y13, Y3
+	VPMOVZXBD    16(BX), Y10
+	VPMOVZXBD    48(BX), Y11
+	VPMOVZXBD    144(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 4(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  64(SI), Y7, Y2
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  64(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 12(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  192(SI), Y7, Y2
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  192(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 20(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  320(SI), Y7, Y2
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  320(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 28(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  448(SI), Y7, Y2
-	VPMOVZXBD    24(DX), Y4
-	VPMOVZXBD    56(DX), Y5
-	VPMOVZXBD    152(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  448(DX), Y13, Y3
+	VPMOVZXBD    24(BX), Y10
+	VPMOVZXBD    56(BX), Y11
+	VPMOVZXBD    152(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 4(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  96(SI), Y7, Y3
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  96(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 12(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  224(SI), Y7, Y3
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  224(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 20(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  352(SI), Y7, Y3
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  352(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 28(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  480(SI), Y7, Y3
-	VPMOVZXBD    64(DX), Y4
-	VPMOVZXBD    96(DX), Y5
-	VPMOVZXBD    160(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  480(DX), Y13, Y3
+	VPMOVZXBD    64(BX), Y10
+	VPMOVZXBD    96(BX), Y11
+	VPMOVZXBD    160(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 32(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  512(SI), Y7, Y0
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  512(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 40(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  640(SI), Y7, Y0
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  640(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 48(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  768(SI), Y7, Y0
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  768(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 56(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  896(SI), Y7, Y0
-	VPMOVZXBD    72(DX), Y4
-	VPMOVZXBD    104(DX), Y5
-	VPMOVZXBD    168(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  896(DX), Y13, Y3
+	VPMOVZXBD    72(BX), Y10
+	VPMOVZXBD    104(BX), Y11
+	VPMOVZXBD    168(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 32(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  544(SI), Y7, Y1
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  544(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 40(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  672(SI), Y7, Y1
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  672(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 48(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  800(SI), Y7, Y1
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  800(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 56(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  928(SI), Y7, Y1
-	VPMOVZXBD    80(DX), Y4
-	VPMOVZXBD    112(DX), Y5
-	VPMOVZXBD    176(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  928(DX), Y13, Y3
+	VPMOVZXBD    80(BX), Y10
+	VPMOVZXBD    112(BX), Y11
+	VPMOVZXBD    176(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 36(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  576(SI), Y7, Y2
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  576(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 44(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  704(SI), Y7, Y2
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  704(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 52(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  832(SI), Y7, Y2
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  832(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 60(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  960(SI), Y7, Y2
-	VPMOVZXBD    88(DX), Y4
-	VPMOVZXBD    120(DX), Y5
-	VPMOVZXBD    184(DX), Y6
-	VPSLLD       $0x04, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  960(DX), Y13, Y3
+	VPMOVZXBD    88(BX), Y10
+	VPMOVZXBD    120(BX), Y11
+	VPMOVZXBD    184(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y4, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 36(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  608(SI), Y7, Y3
-	VPSLLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  608(DX), Y13, Y0
+	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VMOVDQA      Y5, Y7
-	VPAND        fifteen<>+0(SB), Y7, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 44(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  736(SI), Y7, Y3
-	VMOVDQA      Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  736(DX), Y13, Y1
+	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y4, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 52(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  864(SI), Y7, Y3
-	VPSRLD       $0x02, Y6, Y8
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  864(DX), Y13, Y2
+	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
-	VPSRLD       $0x04, Y5, Y7
-	VPOR         Y8, Y7, Y7
-	VPSUBD       thirtytwo<>+0(SB), Y7, Y7
-	VCVTDQ2PS    Y7, Y7
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 60(SP), Y9
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  992(SI), Y7, Y3
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x00000400, SI
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  992(DX), Y13, Y3
+	ADDQ         $0x000000d2, BX
+	ADDQ         $0x00000400, DX
 	DECQ         DI
-	JG           dotQ6KAVX2_loop
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
+	JG           dot1Q6KAVX2_loop
 	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	MOVQ         ldy+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         AX, DX
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (DX)
 	ADDQ         $0x00000004, AX
-	DECQ         BX
-	JNZ          dotQ6KAVX2_row
+	DECQ         SI
+	JNZ          dot1Q6KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dotQ6KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dotQ6KAVX512(SB), NOSPLIT, $128-40
+// func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot2Q6KAVX2(SB), NOSPLIT, $128-56
 	MOVQ y+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ rows+24(FP), BX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
 
-dotQ6KAVX512_row:
+dot2Q6KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q6KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	PREFETCHT0   16576(BX)
+	VPBROADCASTW 208(BX), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(BX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VPMOVSXBD    200(BX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(SP)
+	VPMOVZXBD    (BX), Y10
+	VPMOVZXBD    32(BX), Y11
+	VPMOVZXBD    128(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  (DI), Y13, Y0
+	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  128(DI), Y13, Y2
+	VFMADD231PS  128(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  256(DI), Y13, Y4
+	VFMADD231PS  256(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  384(DI), Y13, Y6
+	VFMADD231PS  384(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    8(BX), Y10
+	VPMOVZXBD    40(BX), Y11
+	VPMOVZXBD    136(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  32(DI), Y13, Y0
+	VFMADD231PS  32(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  160(DI), Y13, Y2
+	VFMADD231PS  160(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  288(DI), Y13, Y4
+	VFMADD231PS  288(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  416(DI), Y13, Y6
+	VFMADD231PS  416(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    16(BX), Y10
+	VPMOVZXBD    48(BX), Y11
+	VPMOVZXBD    144(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  64(DI), Y13, Y0
+	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  192(DI), Y13, Y2
+	VFMADD231PS  192(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  320(DI), Y13, Y4
+	VFMADD231PS  320(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  448(DI), Y13, Y6
+	VFMADD231PS  448(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    24(BX), Y10
+	VPMOVZXBD    56(BX), Y11
+	VPMOVZXBD    152(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y0
+	VFMADD231PS  96(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  224(DI), Y13, Y2
+	VFMADD231PS  224(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  352(DI), Y13, Y4
+	VFMADD231PS  352(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  480(DI), Y13, Y6
+	VFMADD231PS  480(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    64(BX), Y10
+	VPMOVZXBD    96(BX), Y11
+	VPMOVZXBD    160(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  512(DI), Y13, Y0
+	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  640(DI), Y13, Y2
+	VFMADD231PS  640(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  768(DI), Y13, Y4
+	VFMADD231PS  768(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  896(DI), Y13, Y6
+	VFMADD231PS  896(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    72(BX), Y10
+	VPMOVZXBD    104(BX), Y11
+	VPMOVZXBD    168(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  544(DI), Y13, Y0
+	VFMADD231PS  544(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  672(DI), Y13, Y2
+	VFMADD231PS  672(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  800(DI), Y13, Y4
+	VFMADD231PS  800(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  928(DI), Y13, Y6
+	VFMADD231PS  928(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    80(BX), Y10
+	VPMOVZXBD    112(BX), Y11
+	VPMOVZXBD    176(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  576(DI), Y13, Y0
+	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  704(DI), Y13, Y2
+	VFMADD231PS  704(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  832(DI), Y13, Y4
+	VFMADD231PS  832(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  960(DI), Y13, Y6
+	VFMADD231PS  960(DI)(DX*1), Y13, Y7
+	VPMOVZXBD    88(BX), Y10
+	VPMOVZXBD    120(BX), Y11
+	VPMOVZXBD    184(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  608(DI), Y13, Y0
+	VFMADD231PS  608(DI)(DX*1), Y13, Y1
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  736(DI), Y13, Y2
+	VFMADD231PS  736(DI)(DX*1), Y13, Y3
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  864(DI), Y13, Y4
+	VFMADD231PS  864(DI)(DX*1), Y13, Y5
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  992(DI), Y13, Y6
+	VFMADD231PS  992(DI)(DX*1), Y13, Y7
+	ADDQ         $0x000000d2, BX
+	ADDQ         $0x00000400, DI
+	DECQ         R8
+	JG           dot2Q6KAVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot2Q6KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q6KAVX2(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q6KAVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q6KAVX2_loop:
+	PREFETCHT0   16384(BX)
+	PREFETCHT0   16448(BX)
+	PREFETCHT0   16512(BX)
+	PREFETCHT0   16576(BX)
+	VPBROADCASTW 208(BX), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(BX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SP)
+	VPMOVSXBD    200(BX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(SP)
+	VPMOVZXBD    (BX), Y10
+	VPMOVZXBD    32(BX), Y11
+	VPMOVZXBD    128(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  (DI), Y13, Y0
+	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  128(DI), Y13, Y4
+	VFMADD231PS  128(DI)(DX*1), Y13, Y5
+	VFMADD231PS  128(DI)(DX*2), Y13, Y6
+	VFMADD231PS  128(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  256(DI), Y13, Y0
+	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  384(DI), Y13, Y4
+	VFMADD231PS  384(DI)(DX*1), Y13, Y5
+	VFMADD231PS  384(DI)(DX*2), Y13, Y6
+	VFMADD231PS  384(R8), Y13, Y7
+	VPMOVZXBD    8(BX), Y10
+	VPMOVZXBD    40(BX), Y11
+	VPMOVZXBD    136(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS (SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  32(DI), Y13, Y0
+	VFMADD231PS  32(DI)(DX*1), Y13, Y1
+	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 8(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  160(DI), Y13, Y4
+	VFMADD231PS  160(DI)(DX*1), Y13, Y5
+	VFMADD231PS  160(DI)(DX*2), Y13, Y6
+	VFMADD231PS  160(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 16(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  288(DI), Y13, Y0
+	VFMADD231PS  288(DI)(DX*1), Y13, Y1
+	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 24(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  416(DI), Y13, Y4
+	VFMADD231PS  416(DI)(DX*1), Y13, Y5
+	VFMADD231PS  416(DI)(DX*2), Y13, Y6
+	VFMADD231PS  416(R8), Y13, Y7
+	VPMOVZXBD    16(BX), Y10
+	VPMOVZXBD    48(BX), Y11
+	VPMOVZXBD    144(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  64(DI), Y13, Y0
+	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  192(DI), Y13, Y4
+	VFMADD231PS  192(DI)(DX*1), Y13, Y5
+	VFMADD231PS  192(DI)(DX*2), Y13, Y6
+	VFMADD231PS  192(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  320(DI), Y13, Y0
+	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  448(DI), Y13, Y4
+	VFMADD231PS  448(DI)(DX*1), Y13, Y5
+	VFMADD231PS  448(DI)(DX*2), Y13, Y6
+	VFMADD231PS  448(R8), Y13, Y7
+	VPMOVZXBD    24(BX), Y10
+	VPMOVZXBD    56(BX), Y11
+	VPMOVZXBD    152(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 4(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  96(DI), Y13, Y0
+	VFMADD231PS  96(DI)(DX*1), Y13, Y1
+	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 12(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  224(DI), Y13, Y4
+	VFMADD231PS  224(DI)(DX*1), Y13, Y5
+	VFMADD231PS  224(DI)(DX*2), Y13, Y6
+	VFMADD231PS  224(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 20(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  352(DI), Y13, Y0
+	VFMADD231PS  352(DI)(DX*1), Y13, Y1
+	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 28(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  480(DI), Y13, Y4
+	VFMADD231PS  480(DI)(DX*1), Y13, Y5
+	VFMADD231PS  480(DI)(DX*2), Y13, Y6
+	VFMADD231PS  480(R8), Y13, Y7
+	VPMOVZXBD    64(BX), Y10
+	VPMOVZXBD    96(BX), Y11
+	VPMOVZXBD    160(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  512(DI), Y13, Y0
+	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  640(DI), Y13, Y4
+	VFMADD231PS  640(DI)(DX*1), Y13, Y5
+	VFMADD231PS  640(DI)(DX*2), Y13, Y6
+	VFMADD231PS  640(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  768(DI), Y13, Y0
+	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  896(DI), Y13, Y4
+	VFMADD231PS  896(DI)(DX*1), Y13, Y5
+	VFMADD231PS  896(DI)(DX*2), Y13, Y6
+	VFMADD231PS  896(R8), Y13, Y7
+	VPMOVZXBD    72(BX), Y10
+	VPMOVZXBD    104(BX), Y11
+	VPMOVZXBD    168(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 32(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  544(DI), Y13, Y0
+	VFMADD231PS  544(DI)(DX*1), Y13, Y1
+	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 40(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  672(DI), Y13, Y4
+	VFMADD231PS  672(DI)(DX*1), Y13, Y5
+	VFMADD231PS  672(DI)(DX*2), Y13, Y6
+	VFMADD231PS  672(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 48(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  800(DI), Y13, Y0
+	VFMADD231PS  800(DI)(DX*1), Y13, Y1
+	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 56(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  928(DI), Y13, Y4
+	VFMADD231PS  928(DI)(DX*1), Y13, Y5
+	VFMADD231PS  928(DI)(DX*2), Y13, Y6
+	VFMADD231PS  928(R8), Y13, Y7
+	VPMOVZXBD    80(BX), Y10
+	VPMOVZXBD    112(BX), Y11
+	VPMOVZXBD    176(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  576(DI), Y13, Y0
+	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  704(DI), Y13, Y4
+	VFMADD231PS  704(DI)(DX*1), Y13, Y5
+	VFMADD231PS  704(DI)(DX*2), Y13, Y6
+	VFMADD231PS  704(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  832(DI), Y13, Y0
+	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  960(DI), Y13, Y4
+	VFMADD231PS  960(DI)(DX*1), Y13, Y5
+	VFMADD231PS  960(DI)(DX*2), Y13, Y6
+	VFMADD231PS  960(R8), Y13, Y7
+	VPMOVZXBD    88(BX), Y10
+	VPMOVZXBD    120(BX), Y11
+	VPMOVZXBD    184(BX), Y12
+	VPSLLD       $0x04, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y10, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 36(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  608(DI), Y13, Y0
+	VFMADD231PS  608(DI)(DX*1), Y13, Y1
+	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(R8), Y13, Y3
+	VPSLLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y13
+	VPAND        fifteen<>+0(SB), Y13, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 44(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  736(DI), Y13, Y4
+	VFMADD231PS  736(DI)(DX*1), Y13, Y5
+	VFMADD231PS  736(DI)(DX*2), Y13, Y6
+	VFMADD231PS  736(R8), Y13, Y7
+	VMOVDQA      Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y10, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 52(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  864(DI), Y13, Y0
+	VFMADD231PS  864(DI)(DX*1), Y13, Y1
+	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(R8), Y13, Y3
+	VPSRLD       $0x02, Y12, Y8
+	VPAND        fortyeight<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y11, Y13
+	VPOR         Y8, Y13, Y13
+	VPSUBD       thirtytwo<>+0(SB), Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VBROADCASTSS 60(SP), Y9
+	VMULPS       Y9, Y13, Y13
+	VFMADD231PS  992(DI), Y13, Y4
+	VFMADD231PS  992(DI)(DX*1), Y13, Y5
+	VFMADD231PS  992(DI)(DX*2), Y13, Y6
+	VFMADD231PS  992(R8), Y13, Y7
+	ADDQ         $0x000000d2, BX
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000400, R8
+	DECQ         R9
+	JG           dot4Q6KAVX2_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         AX, R8
+	LEAQ         (DI)(DI*2), R9
+	ADDQ         AX, R9
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VMOVSS       X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0x4e, X1, X9
+	VADDPS       X9, X1, X1
+	VPERMILPS    $0xb1, X1, X9
+	VADDPS       X9, X1, X1
+	VMOVSS       X1, (R8)(DI*1)
+	VEXTRACTF128 $0x01, Y2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0x4e, X2, X10
+	VADDPS       X10, X2, X2
+	VPERMILPS    $0xb1, X2, X10
+	VADDPS       X10, X2, X2
+	VMOVSS       X2, (R8)(DI*2)
+	VEXTRACTF128 $0x01, Y3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0x4e, X3, X11
+	VADDPS       X11, X3, X3
+	VPERMILPS    $0xb1, X3, X11
+	VADDPS       X11, X3, X3
+	VMOVSS       X3, (R9)
+	ADDQ         $0x00000004, AX
+	DECQ         SI
+	JNZ          dot4Q6KAVX2_row
+	VZEROUPPER
+	RET
+
+// func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot1Q6KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot1Q6KAVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, SI
-	MOVQ   blocks+32(FP), DI
+	MOVQ   CX, DX
+	MOVQ   blocks+48(FP), DI
 
-dotQ6KAVX512_loop:
-	PREFETCHT0    16384(DX)
-	PREFETCHT0    16448(DX)
-	PREFETCHT0    16512(DX)
-	PREFETCHT0    16576(DX)
-	VPBROADCASTW  208(DX), X10
+dot1Q6KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	PREFETCHT0    16576(BX)
+	VPBROADCASTW  208(BX), X10
 	VCVTPH2PS     X10, Y10
-	VPMOVSXBD     192(DX), Y8
+	VPMOVSXBD     192(BX), Y8
 	VCVTDQ2PS     Y8, Y8
 	VMULPS        Y10, Y8, Y8
 	VMOVUPS       Y8, (SP)
-	VPMOVSXBD     200(DX), Y8
+	VPMOVSXBD     200(BX), Y8
 	VCVTDQ2PS     Y8, Y8
 	VMULPS        Y10, Y8, Y8
 	VMOVUPS       Y8, 32(SP)
-	VPMOVZXBD     (DX), Z4
-	VPMOVZXBD     32(DX), Z5
-	VPMOVZXBD     128(DX), Z6
-	VPSLLD        $0x04, Z6, Z8
+	VPMOVZXBD     (BX), Z10
+	VPMOVZXBD     32(BX), Z11
+	VPMOVZXBD     128(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z4, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  (SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   (SI), Z7, Z0
-	VPSLLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   (DX), Z13, Z0
+	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z5, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  8(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   128(SI), Z7, Z2
-	VMOVDQA32     Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   128(DX), Z13, Z1
+	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z4, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  16(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   256(SI), Z7, Z0
-	VPSRLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   256(DX), Z13, Z2
+	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z5, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  24(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   384(SI), Z7, Z2
-	VPMOVZXBD     16(DX), Z4
-	VPMOVZXBD     48(DX), Z5
-	VPMOVZXBD     144(DX), Z6
-	VPSLLD        $0x04, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   384(DX), Z13, Z3
+	VPMOVZXBD     16(BX), Z10
+	VPMOVZXBD     48(BX), Z11
+	VPMOVZXBD     144(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z4, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  4(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   64(SI), Z7, Z1
-	VPSLLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   64(DX), Z13, Z0
+	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z5, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  12(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   192(SI), Z7, Z3
-	VMOVDQA32     Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   192(DX), Z13, Z1
+	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z4, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  20(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   320(SI), Z7, Z1
-	VPSRLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   320(DX), Z13, Z2
+	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z5, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  28(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   448(SI), Z7, Z3
-	VPMOVZXBD     64(DX), Z4
-	VPMOVZXBD     96(DX), Z5
-	VPMOVZXBD     160(DX), Z6
-	VPSLLD        $0x04, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   448(DX), Z13, Z3
+	VPMOVZXBD     64(BX), Z10
+	VPMOVZXBD     96(BX), Z11
+	VPMOVZXBD     160(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z4, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  32(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   512(SI), Z7, Z0
-	VPSLLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   512(DX), Z13, Z0
+	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z5, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  40(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   640(SI), Z7, Z2
-	VMOVDQA32     Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   640(DX), Z13, Z1
+	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z4, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  48(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   768(SI), Z7, Z0
-	VPSRLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   768(DX), Z13, Z2
+	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z5, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  56(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   896(SI), Z7, Z2
-	VPMOVZXBD     80(DX), Z4
-	VPMOVZXBD     112(DX), Z5
-	VPMOVZXBD     176(DX), Z6
-	VPSLLD        $0x04, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   896(DX), Z13, Z3
+	VPMOVZXBD     80(BX), Z10
+	VPMOVZXBD     112(BX), Z11
+	VPMOVZXBD     176(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z4, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  36(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   576(SI), Z7, Z1
-	VPSLLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   576(DX), Z13, Z0
+	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VMOVDQA32     Z5, Z7
-	VPANDD        fifteen<>+0(SB), Z7, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  44(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   704(SI), Z7, Z3
-	VMOVDQA32     Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   704(DX), Z13, Z1
+	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z4, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  52(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   832(SI), Z7, Z1
-	VPSRLD        $0x02, Z6, Z8
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   832(DX), Z13, Z2
+	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
-	VPSRLD        $0x04, Z5, Z7
-	VPORD         Z8, Z7, Z7
-	VPSUBD        thirtytwo<>+0(SB), Z7, Z7
-	VCVTDQ2PS     Z7, Z7
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  60(SP), Z9
-	VMULPS        Z9, Z7, Z7
-	VFMADD231PS   960(SI), Z7, Z3
-	ADDQ          $0x000000d2, DX
-	ADDQ          $0x00000400, SI
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   960(DX), Z13, Z3
+	ADDQ          $0x000000d2, BX
+	ADDQ          $0x00000400, DX
 	DECQ          DI
-	JG            dotQ6KAVX512_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z3, Z2, Z2
+	JG            dot1Q6KAVX512_loop
 	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSS        X0, (AX)
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	MOVQ          ldy+8(FP), DX
+	SHLQ          $0x02, DX
+	MOVQ          AX, DX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, AX
-	DECQ          BX
-	JNZ           dotQ6KAVX512_row
+	DECQ          SI
+	JNZ           dot1Q6KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot2Q6KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot2Q6KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	MOVQ   blocks+48(FP), R8
+
+dot2Q6KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	PREFETCHT0    16576(BX)
+	VPBROADCASTW  208(BX), X10
+	VCVTPH2PS     X10, Y10
+	VPMOVSXBD     192(BX), Y8
+	VCVTDQ2PS     Y8, Y8
+	VMULPS        Y10, Y8, Y8
+	VMOVUPS       Y8, (SP)
+	VPMOVSXBD     200(BX), Y8
+	VCVTDQ2PS     Y8, Y8
+	VMULPS        Y10, Y8, Y8
+	VMOVUPS       Y8, 32(SP)
+	VPMOVZXBD     (BX), Z10
+	VPMOVZXBD     32(BX), Z11
+	VPMOVZXBD     128(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  (SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   (DI), Z13, Z0
+	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  8(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   128(DI), Z13, Z2
+	VFMADD231PS   128(DI)(DX*1), Z13, Z3
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  16(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   256(DI), Z13, Z4
+	VFMADD231PS   256(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  24(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   384(DI), Z13, Z6
+	VFMADD231PS   384(DI)(DX*1), Z13, Z7
+	VPMOVZXBD     16(BX), Z10
+	VPMOVZXBD     48(BX), Z11
+	VPMOVZXBD     144(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  4(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   64(DI), Z13, Z0
+	VFMADD231PS   64(DI)(DX*1), Z13, Z1
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  12(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   192(DI), Z13, Z2
+	VFMADD231PS   192(DI)(DX*1), Z13, Z3
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  20(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   320(DI), Z13, Z4
+	VFMADD231PS   320(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  28(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   448(DI), Z13, Z6
+	VFMADD231PS   448(DI)(DX*1), Z13, Z7
+	VPMOVZXBD     64(BX), Z10
+	VPMOVZXBD     96(BX), Z11
+	VPMOVZXBD     160(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  32(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   512(DI), Z13, Z0
+	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  40(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   640(DI), Z13, Z2
+	VFMADD231PS   640(DI)(DX*1), Z13, Z3
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  48(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   768(DI), Z13, Z4
+	VFMADD231PS   768(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  56(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   896(DI), Z13, Z6
+	VFMADD231PS   896(DI)(DX*1), Z13, Z7
+	VPMOVZXBD     80(BX), Z10
+	VPMOVZXBD     112(BX), Z11
+	VPMOVZXBD     176(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  36(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   576(DI), Z13, Z0
+	VFMADD231PS   576(DI)(DX*1), Z13, Z1
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  44(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   704(DI), Z13, Z2
+	VFMADD231PS   704(DI)(DX*1), Z13, Z3
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  52(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   832(DI), Z13, Z4
+	VFMADD231PS   832(DI)(DX*1), Z13, Z5
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  60(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   960(DI), Z13, Z6
+	VFMADD231PS   960(DI)(DX*1), Z13, Z7
+	ADDQ          $0x000000d2, BX
+	ADDQ          $0x00000400, DI
+	DECQ          R8
+	JG            dot2Q6KAVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot2Q6KAVX512_row
+	VZEROUPPER
+	RET
+
+// func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot4Q6KAVX512(SB), NOSPLIT, $128-56
+	MOVQ y+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ ldx+24(FP), DX
+	MOVQ w+32(FP), BX
+	MOVQ rows+40(FP), SI
+	SHLQ $0x02, DX
+
+dot4Q6KAVX512_row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   CX, DI
+	LEAQ   (DX)(DX*2), R8
+	ADDQ   CX, R8
+	MOVQ   blocks+48(FP), R9
+
+dot4Q6KAVX512_loop:
+	PREFETCHT0    16384(BX)
+	PREFETCHT0    16448(BX)
+	PREFETCHT0    16512(BX)
+	PREFETCHT0    16576(BX)
+	VPBROADCASTW  208(BX), X10
+	VCVTPH2PS     X10, Y10
+	VPMOVSXBD     192(BX), Y8
+	VCVTDQ2PS     Y8, Y8
+	VMULPS        Y10, Y8, Y8
+	VMOVUPS       Y8, (SP)
+	VPMOVSXBD     200(BX), Y8
+	VCVTDQ2PS     Y8, Y8
+	VMULPS        Y10, Y8, Y8
+	VMOVUPS       Y8, 32(SP)
+	VPMOVZXBD     (BX), Z10
+	VPMOVZXBD     32(BX), Z11
+	VPMOVZXBD     128(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  (SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   (DI), Z13, Z0
+	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (R8), Z13, Z3
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  8(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   128(DI), Z13, Z4
+	VFMADD231PS   128(DI)(DX*1), Z13, Z5
+	VFMADD231PS   128(DI)(DX*2), Z13, Z6
+	VFMADD231PS   128(R8), Z13, Z7
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  16(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   256(DI), Z13, Z0
+	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(R8), Z13, Z3
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  24(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   384(DI), Z13, Z4
+	VFMADD231PS   384(DI)(DX*1), Z13, Z5
+	VFMADD231PS   384(DI)(DX*2), Z13, Z6
+	VFMADD231PS   384(R8), Z13, Z7
+	VPMOVZXBD     16(BX), Z10
+	VPMOVZXBD     48(BX), Z11
+	VPMOVZXBD     144(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  4(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   64(DI), Z13, Z0
+	VFMADD231PS   64(DI)(DX*1), Z13, Z1
+	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(R8), Z13, Z3
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  12(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   192(DI), Z13, Z4
+	VFMADD231PS   192(DI)(DX*1), Z13, Z5
+	VFMADD231PS   192(DI)(DX*2), Z13, Z6
+	VFMADD231PS   192(R8), Z13, Z7
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  20(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   320(DI), Z13, Z0
+	VFMADD231PS   320(DI)(DX*1), Z13, Z1
+	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(R8), Z13, Z3
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  28(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   448(DI), Z13, Z4
+	VFMADD231PS   448(DI)(DX*1), Z13, Z5
+	VFMADD231PS   448(DI)(DX*2), Z13, Z6
+	VFMADD231PS   448(R8), Z13, Z7
+	VPMOVZXBD     64(BX), Z10
+	VPMOVZXBD     96(BX), Z11
+	VPMOVZXBD     160(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  32(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   512(DI), Z13, Z0
+	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(R8), Z13, Z3
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  40(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   640(DI), Z13, Z4
+	VFMADD231PS   640(DI)(DX*1), Z13, Z5
+	VFMADD231PS   640(DI)(DX*2), Z13, Z6
+	VFMADD231PS   640(R8), Z13, Z7
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  48(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   768(DI), Z13, Z0
+	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(R8), Z13, Z3
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  56(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   896(DI), Z13, Z4
+	VFMADD231PS   896(DI)(DX*1), Z13, Z5
+	VFMADD231PS   896(DI)(DX*2), Z13, Z6
+	VFMADD231PS   896(R8), Z13, Z7
+	VPMOVZXBD     80(BX), Z10
+	VPMOVZXBD     112(BX), Z11
+	VPMOVZXBD     176(BX), Z12
+	VPSLLD        $0x04, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z10, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  36(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   576(DI), Z13, Z0
+	VFMADD231PS   576(DI)(DX*1), Z13, Z1
+	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(R8), Z13, Z3
+	VPSLLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VMOVDQA32     Z11, Z13
+	VPANDD        fifteen<>+0(SB), Z13, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  44(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   704(DI), Z13, Z4
+	VFMADD231PS   704(DI)(DX*1), Z13, Z5
+	VFMADD231PS   704(DI)(DX*2), Z13, Z6
+	VFMADD231PS   704(R8), Z13, Z7
+	VMOVDQA32     Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z10, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  52(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   832(DI), Z13, Z0
+	VFMADD231PS   832(DI)(DX*1), Z13, Z1
+	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(R8), Z13, Z3
+	VPSRLD        $0x02, Z12, Z8
+	VPANDD        fortyeight<>+0(SB), Z8, Z8
+	VPSRLD        $0x04, Z11, Z13
+	VPORD         Z8, Z13, Z13
+	VPSUBD        thirtytwo<>+0(SB), Z13, Z13
+	VCVTDQ2PS     Z13, Z13
+	VBROADCASTSS  60(SP), Z9
+	VMULPS        Z9, Z13, Z13
+	VFMADD231PS   960(DI), Z13, Z4
+	VFMADD231PS   960(DI)(DX*1), Z13, Z5
+	VFMADD231PS   960(DI)(DX*2), Z13, Z6
+	VFMADD231PS   960(R8), Z13, Z7
+	ADDQ          $0x000000d2, BX
+	ADDQ          $0x00000400, DI
+	ADDQ          $0x00000400, R8
+	DECQ          R9
+	JG            dot4Q6KAVX512_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
+	MOVQ          ldy+8(FP), DI
+	SHLQ          $0x02, DI
+	MOVQ          AX, R8
+	LEAQ          (DI)(DI*2), R9
+	ADDQ          AX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VMOVSS        X0, (R8)
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0x4e, X1, X9
+	VADDPS        X9, X1, X1
+	VPERMILPS     $0xb1, X1, X9
+	VADDPS        X9, X1, X1
+	VMOVSS        X1, (R8)(DI*1)
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPS        Y10, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0x4e, X2, X10
+	VADDPS        X10, X2, X2
+	VPERMILPS     $0xb1, X2, X10
+	VADDPS        X10, X2, X2
+	VMOVSS        X2, (R8)(DI*2)
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPS        Y11, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0x4e, X3, X11
+	VADDPS        X11, X3, X3
+	VPERMILPS     $0xb1, X3, X11
+	VADDPS        X11, X3, X3
+	VMOVSS        X3, (R9)
+	ADDQ          $0x00000004, AX
+	DECQ          SI
+	JNZ           dot4Q6KAVX512_row
 	VZEROUPPER
 	RET
 
@@ -11865,7 +18840,7 @@ TEXT ·dotQ4KAVX512(SB), NOSPLIT, $128-56
 	MOVQ    y+0(FP), AX
 	MOVQ    w+16(FP), CX
 	MOVQ    rows+24(FP), DX
-	VMOVUPS nibblesdotQ41<>+0(SB), Z31
+	VMOVUPS nibblesQ41<>+0(SB), Z31
 
 dotQ4KAVX512_row:
 	VPXORD Z0, Z0, Z0

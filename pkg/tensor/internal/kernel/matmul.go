@@ -9,7 +9,7 @@ const small = 8
 // which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
-//   - Up to eight: a few rows of weights are widened into the first-level cache, and each is used for all of x.
+//   - Up to small: each weight is widened once for four rows of x.
 //   - More: panels of weights are transposed, and a tile of y stays in registers over blockK numbers.
 func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k := in.t, in.k
@@ -27,16 +27,42 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	switch {
 	case in.rounded && typ.int8Kernel():
 		matInt8(y, ldy, in, typ, w, rows)
-	case t == 1 && matVec(y, in, typ, w, rows):
+	case t == 1 && matVec(y, in, 0, typ, w, rows):
+	case level > Go && t <= small && typ != F32 && k%16 == 0:
+		matFew(y, ldy, in, typ, w, rows)
 	case level == Go || t <= small:
-		matFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
+		widenFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
 	default:
 		matMany(y, ldy, in.x, in.ld, t, typ, w, rows, k)
 	}
 }
 
-// matFew widens a few rows of weights at a time and takes their inner products with every row of x.
-func matFew(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte, rows, k int) {
+// matFew takes as many rows of weights as stay in the first-level cache, and multiplies four, two or one of x at a time by them.
+func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
+	bytes := typ.bytes(in.k)
+	block := max(4, 12<<10/bytes)
+	for r := 0; r < rows; r += block {
+		n := min(block, rows-r)
+		wr := w[r*bytes : (r+n)*bytes]
+		for i := 0; i < in.t; {
+			at := i*ldy + r
+			switch left := in.t - i; {
+			case left >= 4:
+				dotFew(&y[at], ldy, &in.x[i*in.ld], in.ld, 4, typ, &wr[0], n, in.k)
+				i += 4
+			case left >= 2:
+				dotFew(&y[at], ldy, &in.x[i*in.ld], in.ld, 2, typ, &wr[0], n, in.k)
+				i += 2
+			default:
+				matVec(y[at:], in, i, typ, wr, n)
+				i++
+			}
+		}
+	}
+}
+
+// widenFew widens a few rows of weights at a time and takes their inner products with every row of x.
+func widenFew(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte, rows, k int) {
 	if f := asFloats(typ, w); f != nil {
 		Dots(y, ldy, x, ldx, f, k, t, rows, k)
 		return

@@ -229,95 +229,295 @@ func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *f
 //go:noescape
 func sumsAVX2(dst *float32, x *float32, groups int)
 
-// dequantF16AVX2 widens n numbers, n a multiple of 8.
+// dequantF16AVX2 writes whole blocks.
 //
 //go:noescape
-func dequantF16AVX2(dst *float32, src *byte, n int)
+func dequantF16AVX2(dst *float32, src *byte, blocks int)
 
-// dequantBF16AVX2 widens n numbers, n a multiple of 8.
+// dot2F16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dequantBF16AVX2(dst *float32, src *byte, n int)
+func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
-// dequantQ80AVX2 writes 32 numbers a block.
+// dot4F16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2F16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4F16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dequantBF16AVX2 writes whole blocks.
+//
+//go:noescape
+func dequantBF16AVX2(dst *float32, src *byte, blocks int)
+
+// dot2BF16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4BF16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2BF16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4BF16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dequantQ80AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ80AVX2(dst *float32, src *byte, blocks int)
 
-// dequantQ40AVX2 writes 32 numbers a block.
+// dot2Q80AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q80AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q80AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q80AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dequantQ40AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ40AVX2(dst *float32, src *byte, blocks int)
 
-// dequantQ41AVX2 writes 32 numbers a block.
+// dot2Q40AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q40AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q40AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q40AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dequantQ41AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ41AVX2(dst *float32, src *byte, blocks int)
+
+// dot2Q41AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q41AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q41AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q41AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
 // dequantQ50AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ50AVX2(dst *float32, src *byte, blocks int)
 
-// dotQ50AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot1Q50AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ50AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
-// dotQ50AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot2Q50AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ50AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q50AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot1Q50AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q50AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q50AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
 // dequantQ51AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ51AVX2(dst *float32, src *byte, blocks int)
 
-// dotQ51AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot1Q51AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ51AVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
-// dotQ51AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot2Q51AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ51AVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q51AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot1Q51AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q51AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q51AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
 // dequantQ4KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ4KAVX2(dst *float32, src *byte, blocks int)
 
+// dot2Q4KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q4KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q4KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q4KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
 // dequantQ5KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ5KAVX2(dst *float32, src *byte, blocks int)
 
-// dotQ5KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot1Q5KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ5KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
-// dotQ5KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot2Q5KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ5KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q5KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot1Q5KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q5KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q5KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
 // dequantQ6KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ6KAVX2(dst *float32, src *byte, blocks int)
 
-// dotQ6KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot1Q6KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ6KAVX2(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
-// dotQ6KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.
+// dot2Q6KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
 //
 //go:noescape
-func dotQ6KAVX512(y *float32, x *float32, w *byte, rows int, blocks int)
+func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q6KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot1Q6KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot2Q6KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+
+// dot4Q6KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+//
+//go:noescape
+func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
 
 // dotQ4KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //

@@ -1,27 +1,36 @@
 package main
 
 import (
+	"fmt"
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// format is a block type whose numbers are widened a vector at a time. widen reads the block at w and calls
-// emit with each vector of float32 numbers: i counts vectors from the start of the block. It may use vector
-// registers 4…15; the products and sums it makes are those of the plain Go loop, in its order, so that
-// they round alike.
+// format is a type whose numbers are widened a vector at a time. widen reads the block at w and calls emit with each
+// vector of float32 numbers: i counts vectors from the start of the block. It may use vector registers 8…15, and what
+// setup, run once, has put into 31; the products and sums it makes are those of the plain Go loop, in its order, so
+// that they round alike.
 type format struct {
 	name       string
 	len, bytes int
+	setup      func(s isa)
 	widen      func(s isa, w Register, emit func(i int, v VecPhysical))
 }
 
 var formats = []format{
-	{"Q50", 32, 22, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ5(s, w, 0, emit) }},
-	{"Q51", 32, 24, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ5(s, w, 1, emit) }},
-	{"Q4K", 256, 144, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ45K(s, w, false, emit) }},
-	{"Q5K", 256, 176, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ45K(s, w, true, emit) }},
-	{"Q6K", 256, 210, widenQ6K},
+	{"F16", 16, 32, nil, func(s isa, w Register, emit func(int, VecPhysical)) { widenHalf(s, w, false, emit) }},
+	{"BF16", 16, 32, nil, func(s isa, w Register, emit func(int, VecPhysical)) { widenHalf(s, w, true, emit) }},
+	{"Q80", 32, 34, nil, widenQ80},
+	{"Q40", 32, 18, func(s isa) { nibbles(s, 0) }, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ4(s, w, 0, emit) }},
+	{"Q41", 32, 20, func(s isa) { nibbles(s, 1) }, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ4(s, w, 1, emit) }},
+	{"Q50", 32, 22, nil, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ5(s, w, 0, emit) }},
+	{"Q51", 32, 24, nil, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ5(s, w, 1, emit) }},
+	{"Q4K", 256, 144, nil, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ45K(s, w, false, emit) }},
+	{"Q5K", 256, 176, nil, func(s isa, w Register, emit func(int, VecPhysical)) { widenQ45K(s, w, true, emit) }},
+	{"Q6K", 256, 210, nil, widenQ6K},
 }
 
 // dequant writes blocks as float32.
@@ -30,6 +39,9 @@ func dequant(f format) {
 	s.start("dequant"+f.name, "func(dst *float32, src *byte, blocks int)", "writes whole blocks.")
 	dst, src, n := param("dst"), param("src"), param("blocks")
 	scales = AllocLocal(128)
+	if f.setup != nil {
+		f.setup(s)
+	}
 	Label("dequant" + f.name + "_loop")
 	f.widen(s, src, func(i int, v VecPhysical) { VMOVUPS(v, Mem{Base: dst, Disp: i * s.bytes()}) })
 	add(f.bytes, src)
@@ -40,37 +52,118 @@ func dequant(f format) {
 	RET()
 }
 
-// dot is the matrix–vector product over rows of blocks.
-func dot(s isa, f format) {
-	name := "dot" + f.name
-	s.start(name, "func(y, x *float32, w *byte, rows, blocks int)",
-		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other.")
-	y, x, w, rows := param("y"), param("x"), param("w"), param("rows")
+// dot is the product of rows of blocks with one, two or four vectors x: every number is widened once for all
+// of them. Each vector has several sums, so that additions don't wait for each other.
+func dot(s isa, f format, t int) {
+	name := fmt.Sprintf("dot%d%s", t, f.name)
+	s.start(name, "func(y *float32, ldy int, x *float32, ldx int, w *byte, rows, blocks int)",
+		fmt.Sprintf("computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks that follow each other. Strides in numbers.", t))
+	y, x, ldx, w, rows := param("y"), param("x"), param("ldx"), param("w"), param("rows")
 	scales = AllocLocal(128)
 	l := label(name + s.name)
+	SHLQ(Imm(2), ldx)
+	sums := map[int]int{1: 4, 2: 4, 4: 2}[t]
+	if f.setup != nil {
+		f.setup(s)
+	}
 	Label(l("row"))
-	for i := range 4 {
+	for i := range sums * t {
 		s.zero(s.v(i))
 	}
-	xp, n := copyOf(x), param("blocks")
+	xp, n := newRows(x, ldx, t), param("blocks")
 	Label(l("loop"))
 	for i := 0; i < f.bytes; i += 64 {
 		PREFETCHT0(Mem{Base: w, Disp: ahead + i})
 	}
+	count := 0
 	f.widen(s, w, func(i int, v VecPhysical) {
-		VFMADD231PS(Mem{Base: xp, Disp: i * s.bytes()}, v, s.v(i%4))
+		for j := range t {
+			VFMADD231PS(xp.at(j, i*s.bytes()), v, s.v(count%sums*t+j))
+		}
+		count++
 	})
 	add(f.bytes, w)
-	add(4*f.len, xp)
+	xp.advance(4 * f.len)
 	DECQ(n)
 	JG(LabelRef(l("loop")))
-	s.sum4()
-	VMOVSS(X0, Mem{Base: y})
+	for i := sums * t / 2; i >= t; i /= 2 {
+		for j := range i {
+			VADDPS(s.v(i+j), s.v(j), s.v(j))
+		}
+	}
+	ldy := param("ldy")
+	SHLQ(Imm(2), ldy)
+	yp := newRows(y, ldy, t)
+	for j := range t {
+		s.hsum(j, 8+j)
+		VMOVSS(xs[j], yp.at(j, 0))
+	}
 	add(4, y)
 	DECQ(rows)
 	JNZ(LabelRef(l("row")))
 	VZEROUPPER()
 	RET()
+}
+
+// widenHalf: sixteen numbers of sixteen bits.
+func widenHalf(s isa, w Register, bf bool, emit func(int, VecPhysical)) {
+	for i := range 16 / s.lanes {
+		widen(s, bf, Mem{Base: w, Disp: i * s.bytes() / 2}, 8+i)
+		emit(i, s.v(8+i))
+	}
+}
+
+// widenQ80: 32 signed bytes and an F16 scale.
+func widenQ80(s isa, w Register, emit func(int, VecPhysical)) {
+	s.scale(Mem{Base: w}, 8)
+	for i := range 32 / s.lanes {
+		v := s.v(9 + i%4)
+		VPMOVSXBD(Mem{Base: w, Disp: 2 + i*s.lanes}, v)
+		VCVTDQ2PS(v, v)
+		VMULPS(s.v(8), v, v)
+		emit(i, v)
+	}
+}
+
+// nibbles puts the sixteen values of a nibble into register 31, for AVX-512's permutation to look them up; it ignores
+// the bits above.
+func nibbles(s isa, variant int) {
+	if s.wide {
+		name := []string{"nibblesQ40", "nibblesQ41"}[variant]
+		VMOVUPS(words(name, func(i int) uint32 { return math.Float32bits(float32(i - 8*(1-variant))) }, 16), Z31)
+	}
+}
+
+// widenQ4: 32 nibbles, the low ones first, with a scale and, in Q4_1, a minimum.
+func widenQ4(s isa, w Register, variant int, emit func(int, VecPhysical)) {
+	s.scale(Mem{Base: w}, 8)
+	if variant == 1 {
+		s.scale(Mem{Base: w, Disp: 2}, 9)
+	}
+	n := 16 / s.lanes
+	for i := range n {
+		low, high := s.v(10+2*i), s.v(11+2*i)
+		VPMOVZXBD(Mem{Base: w, Disp: 2 + 2*variant + i*s.lanes}, low)
+		VPSRLD(Imm(4), low, high)
+		if !s.wide {
+			VPAND(dwords("fifteen", 15), low, low)
+		}
+		for half, v := range []VecPhysical{low, high} {
+			if s.wide {
+				VPERMPS(Z31, v, v)
+			} else {
+				if variant == 0 {
+					VPSUBD(dwords("eight", 8), v, v)
+				}
+				VCVTDQ2PS(v, v)
+			}
+			VMULPS(s.v(8), v, v)
+			if variant == 1 {
+				VADDPS(s.v(9), v, v)
+			}
+			emit(half*n+i, v)
+		}
+	}
 }
 
 // dotQ4K is the matrix–vector product with Q4_K rows. A group's scale multiplies the group's sum, and its minimum the
@@ -81,9 +174,7 @@ func dotQ4K(s isa) {
 	y, w, rows := param("y"), param("w"), param("rows")
 	scales = AllocLocal(128)
 	l := label("dotQ4K" + s.name)
-	if s.wide {
-		VMOVUPS(words("nibblesdotQ41", nil, 16), Z31)
-	}
+	nibbles(s, 1)
 	Label(l("row"))
 	for i := range 4 {
 		s.zero(s.v(i))
@@ -177,20 +268,20 @@ func widenQ5(s isa, w Register, variant int, emit func(int, VecPhysical)) {
 	VPBROADCASTD(Mem{Base: w, Disp: bits}, s.v(10))
 	n := 16 / s.lanes // vectors of low nibbles
 	for i := range n {
-		VPMOVZXBD(Mem{Base: w, Disp: bits + 4 + i*s.lanes}, s.v(4))
+		VPMOVZXBD(Mem{Base: w, Disp: bits + 4 + i*s.lanes}, s.v(11))
 		for half := range 2 {
-			v := s.v(5)
+			v := s.v(12)
 			if half == 0 {
-				move(s, s.v(4), v)
+				move(s, s.v(11), v)
 				s.and(dwords("fifteen", 15), v)
 			} else {
-				VPSRLD(Imm(4), s.v(4), v)
+				VPSRLD(Imm(4), s.v(11), v)
 			}
 			first := half*16 + i*s.lanes // number of lane 0
-			VPSRLVD(words("lanes", func(i int) uint32 { return uint32(i) }, 32).Offset(4*first), s.v(10), s.v(6))
-			VPSLLD(Imm(4), s.v(6), s.v(6))
-			s.and(dwords("sixteen", 16), s.v(6))
-			s.or(s.v(6), v)
+			VPSRLVD(words("lanes", func(i int) uint32 { return uint32(i) }, 32).Offset(4*first), s.v(10), s.v(13))
+			VPSLLD(Imm(4), s.v(13), s.v(13))
+			s.and(dwords("sixteen", 16), s.v(13))
+			s.or(s.v(13), v)
 			if variant == 0 {
 				VPSUBD(dwords("sixteen", 16), v, v)
 			}
@@ -228,27 +319,27 @@ func widenQ45K(s isa, w Register, five bool, emit func(int, VecPhysical)) {
 			VBROADCASTSS(scales.Offset(32+4*(2*pair+half)), s.v(9+2*half))
 		}
 		for i := range n {
-			VPMOVZXBD(Mem{Base: w, Disp: qs + 32*pair + i*s.lanes}, s.v(4))
+			VPMOVZXBD(Mem{Base: w, Disp: qs + 32*pair + i*s.lanes}, s.v(12))
 			if five {
-				VPMOVZXBD(Mem{Base: w, Disp: 16 + i*s.lanes}, s.v(7))
+				VPMOVZXBD(Mem{Base: w, Disp: 16 + i*s.lanes}, s.v(15))
 			}
 			for half := range 2 {
-				v := s.v(5 + half)
+				v := s.v(13 + half)
 				if half == 0 {
-					move(s, s.v(4), v)
+					move(s, s.v(12), v)
 					s.and(dwords("fifteen", 15), v)
 				} else {
-					VPSRLD(Imm(4), s.v(4), v)
+					VPSRLD(Imm(4), s.v(12), v)
 				}
 				if five {
-					b := s.v(12)
-					switch shift := 2*pair + half - 4; { // bit j to bit 4
+					b := []VecPhysical{s.v(14), s.v(12)}[half] // one that is free here
+					switch shift := 2*pair + half - 4; {       // bit j to bit 4
 					case shift > 0:
-						VPSRLD(Imm(uint64(shift)), s.v(7), b)
+						VPSRLD(Imm(uint64(shift)), s.v(15), b)
 					case shift < 0:
-						VPSLLD(Imm(uint64(-shift)), s.v(7), b)
+						VPSLLD(Imm(uint64(-shift)), s.v(15), b)
 					default:
-						move(s, s.v(7), b)
+						move(s, s.v(15), b)
 					}
 					s.and(dwords("sixteen", 16), b)
 					s.or(b, v)
@@ -275,8 +366,8 @@ func widenQ6K(s isa, w Register, emit func(int, VecPhysical)) {
 	n := 16 / s.lanes
 	for half := range 2 {
 		for c := range 2 * n { // vectors of a row
-			low := []VecPhysical{s.v(4), s.v(5)}
-			high, v, b, d := s.v(6), s.v(7), s.v(8), s.v(9)
+			low := []VecPhysical{s.v(10), s.v(11)}
+			high, v, b, d := s.v(12), s.v(13), s.v(8), s.v(9)
 			for i := range low {
 				VPMOVZXBD(Mem{Base: w, Disp: 64*half + 32*i + c*s.lanes}, low[i])
 			}

@@ -281,28 +281,6 @@ func widen(s isa, bf bool, m Mem, i int) {
 	VCVTPH2PS(m, s.v(i))
 }
 
-// dequantHalf converts rows of 16-bit numbers; n is a multiple of 8.
-func dequantHalf() {
-	for _, bf := range []bool{false, true} {
-		name := "dequantF16"
-		if bf {
-			name = "dequantBF16"
-		}
-		avx2.start(name, "func(dst *float32, src *byte, n int)", "widens n numbers, n a multiple of 8.")
-		dst, src, n := param("dst"), param("src"), param("n")
-		l := label(name)
-		Label(l("loop"))
-		widen(avx2, bf, Mem{Base: src}, 0)
-		VMOVUPS(Y0, Mem{Base: dst})
-		add(16, src)
-		add(32, dst)
-		SUBQ(Imm(8), n)
-		JG(LabelRef(l("loop")))
-		VZEROUPPER()
-		RET()
-	}
-}
-
 func pause() {
 	TEXT("pause", NOSPLIT, "func(n int)")
 	Doc("pause tells the core n times that this is a spinning loop.")

@@ -108,6 +108,9 @@ func (s isa) hsum(i, tmp int) {
 	VADDPS(xs[tmp], xs[i], xs[i])
 }
 
+// slow are the formats without a matrix–vector kernel of their own.
+var slow = map[string]bool{"Q50": true, "Q51": true, "Q5K": true, "Q6K": true}
+
 func main() {
 	ConstraintExpr("amd64")
 	for _, s := range []isa{avx2, avx512} {
@@ -128,15 +131,14 @@ func main() {
 	dotQ4(avx512, 0)
 	dotQ4(avx512, 1)
 	sums()
-	dequantHalf()
-	dequantQ80()
-	dequantQ4(0)
-	dequantQ4(1)
 	for _, f := range formats {
 		dequant(f)
-		if f.name != "Q4K" {
-			dot(avx2, f)
-			dot(avx512, f)
+		for _, s := range []isa{avx2, avx512} {
+			if slow[f.name] {
+				dot(s, f, 1)
+			}
+			dot(s, f, 2)
+			dot(s, f, 4)
 		}
 	}
 	dotQ4K(avx2)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -145,8 +143,7 @@ func dotQ80(s isa) {
 }
 
 // dotQ4: 32 nibbles, the low ones first, with a scale d and, in Q4_1, a minimum m whose products with the numbers of
-// a block are one product with their sum: Σ(d·q+m)x = d·Σqx + m·Σx. With AVX-512 a permutation looks the sixteen
-// values of a nibble up; it ignores the bits above.
+// a block are one product with their sum: Σ(d·q+m)x = d·Σqx + m·Σx.
 func dotQ4(s isa, variant int) {
 	r := &rowLoop{s: s, blockBytes: 18 + 2*variant, more: variant}
 	if !s.wide {
@@ -156,12 +153,7 @@ func dotQ4(s isa, variant int) {
 	if variant == 1 {
 		name = "dotQ41"
 	}
-	setup := func() {
-		if s.wide {
-			VMOVUPS(words("nibbles"+name, func(i int) uint32 { return math.Float32bits(float32(i - 8*(1-variant))) }, 16), Z31)
-		}
-	}
-	r.emit(name, setup, func(row int) {
+	r.emit(name, func() { nibbles(s, variant) }, func(row int) {
 		sum, low, high := 8+4*row, 9+4*row, 10+4*row
 		skip, n := 2+2*variant, 16/s.lanes
 		for i := range n {
@@ -209,70 +201,6 @@ func sums() {
 	add(4, dst)
 	DECQ(n)
 	JNZ(LabelRef("sums_loop"))
-	VZEROUPPER()
-	RET()
-}
-
-// dequantQ80 and dequantQ4 write whole blocks as float32, rounded as the plain loops do.
-func dequantQ80() {
-	s := avx2
-	s.start("dequantQ80", "func(dst *float32, src *byte, blocks int)", "writes 32 numbers a block.")
-	dst, src, n := param("dst"), param("src"), param("blocks")
-	Label("dequantQ80_loop")
-	s.scale(Mem{Base: src}, 4)
-	for i := range 4 {
-		VPMOVSXBD(Mem{Base: src, Disp: 2 + 8*i}, ys[i])
-		VCVTDQ2PS(ys[i], ys[i])
-		VMULPS(Y4, ys[i], ys[i])
-		VMOVUPS(ys[i], Mem{Base: dst, Disp: 32 * i})
-	}
-	add(34, src)
-	add(128, dst)
-	DECQ(n)
-	JG(LabelRef("dequantQ80_loop"))
-	VZEROUPPER()
-	RET()
-}
-
-func dequantQ4(variant int) {
-	s := avx2
-	name, bytes, skip := "dequantQ40", 18, 2
-	if variant == 1 {
-		name, bytes, skip = "dequantQ41", 20, 4
-	}
-	s.start(name, "func(dst *float32, src *byte, blocks int)", "writes 32 numbers a block.")
-	dst, src, n := param("dst"), param("src"), param("blocks")
-	fifteen := dwords("fifteen", 15)
-	eight := dwords("eight", 8)
-	VMOVDQU(fifteen, Y15)
-	VMOVDQU(eight, Y14)
-	Label(name + "_loop")
-	s.scale(Mem{Base: src}, 8)
-	if variant == 1 {
-		s.scale(Mem{Base: src, Disp: 2}, 9)
-	}
-	VPMOVZXBD(Mem{Base: src, Disp: skip}, Y4)
-	VPMOVZXBD(Mem{Base: src, Disp: skip + 8}, Y5)
-	VPSRLD(Imm(4), Y4, Y6)
-	VPSRLD(Imm(4), Y5, Y7)
-	VPAND(Y15, Y4, Y4)
-	VPAND(Y15, Y5, Y5)
-	for i := range 4 {
-		r := ys[4+i]
-		if variant == 0 {
-			VPSUBD(Y14, r, r)
-		}
-		VCVTDQ2PS(r, r)
-		VMULPS(Y8, r, r)
-		if variant == 1 {
-			VADDPS(Y9, r, r)
-		}
-		VMOVUPS(r, Mem{Base: dst, Disp: 32 * i})
-	}
-	add(bytes, src)
-	add(128, dst)
-	DECQ(n)
-	JG(LabelRef(name + "_loop"))
 	VZEROUPPER()
 	RET()
 }
