@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"forwardpass/pkg/internal/pieces"
 	"forwardpass/pkg/kvcache"
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/sample"
@@ -23,8 +24,8 @@ type Sequence struct {
 
 	sampler    *sample.Sampler
 	constraint *constraintState
-	masked     []float32 // scratch: logits with the constraint's mask
-	text       text
+	masked     []float32       // scratch: logits with the constraint's mask
+	text       *pieces.Decoder // nil without a tokenizer
 	stop       stopper
 	draft      drafter
 
@@ -92,8 +93,7 @@ func newSampler(opts Options, prompt, index int) (*sample.Sampler, error) {
 func (s *Sequence) begin() {
 	s.stop = stopper{stops: s.opts.Stop}
 	if t := s.opts.Tokenizer; t != nil {
-		seed := slices.Clone(s.ids[max(0, s.prompt-4):s.prompt])
-		s.text = text{t: t, ids: seed, read: len(seed), shown: len(t.Decode(seed))}
+		s.text = pieces.New(t.Decode, s.ids[max(0, s.prompt-4):s.prompt]...)
 	}
 }
 
@@ -197,10 +197,10 @@ func (s *Sequence) commit(id int, logits []float32) error {
 	if s.opts.Tokenizer != nil {
 		piece, stopped := "", ""
 		if reason != ReasonEOS { // an EOS token is no text, even where the vocabulary gives it one
-			piece = s.text.push(id)
+			piece = s.text.Next(id)
 		}
 		if reason != "" {
-			piece += s.text.flush()
+			piece += s.text.Flush()
 		}
 		if tok.Text, stopped = s.stop.push(piece); stopped != "" {
 			reason, s.res.Stop = ReasonStop, stopped
@@ -263,7 +263,7 @@ func (s *Sequence) finish(r Reason) {
 	s.done = true
 	s.res.Reason = r
 	if s.opts.Tokenizer != nil && r == ReasonCancelled {
-		show, _ := s.stop.push(s.text.flush())
+		show, _ := s.stop.push(s.text.Flush())
 		s.res.Text += show + s.stop.flush()
 	}
 }
