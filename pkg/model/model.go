@@ -99,7 +99,7 @@ func OpenConfig(path string, config []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	file.Config = config
+	file.Config, file.ConfigFile = config, "the configuration given for "+path
 	return open(file, Options{})
 }
 
