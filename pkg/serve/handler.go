@@ -201,8 +201,11 @@ func (h *Handler) options(c *common, field string, promptLen, defaultTokens int)
 		n, length = *c.MaxCompletionTokens, "max_completion_tokens"
 	case c.MaxTokens != nil:
 		n = *c.MaxTokens
-	default:
+	default: // what there is room for
 		n = min(n, limit, h.opts.MaxTokens)
+		if b := h.loop.s.opts; b.Blocks > 0 {
+			n = max(1, min(n, b.Blocks*b.BlockSize-promptLen))
+		}
 	}
 	if n < 1 || n > h.opts.MaxTokens {
 		return o, badRequest(length, "%s must be from 1 to %d here, got %d", length, h.opts.MaxTokens, n)

@@ -345,7 +345,6 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"completions", `{"prompt":[[1],[]]}`, "prompt", "a string, a list of strings"},
 		{"completions", `{"prompt":[1,-1]}`, "prompt", "token 1 must be an id from 0 to"},
 		{"completions", `{"prompt":[[1],[1000000]]}`, "prompt", "prompt 1: token 0 must be an id from 0 to"},
-		{"completions", `{"prompt":""}`, "prompt", "at least one token"},
 		{"completions", `{"prompt":[` + strings.Repeat(`"a",`, 16) + `"a"]}`, "prompt", "at most 16 prompts, got 17"},
 		{"completions", `{"prompt":"a","model":3}`, "model", "must be a string, got a number"},
 		{"completions", `{"prompt":"a","max_tokens":1.5}`, "max_tokens", "must be a whole number of at most 64 bits, got 1.5"},
@@ -390,7 +389,6 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"chat/completions", `{"messages":[{"role":"user","content":null}]}`, "messages", "messages[0].content must be"},
 		{"chat/completions", `{"messages":[{"role":"user","content":{}}]}`, "messages", "messages[0].content must be"},
 		{"chat/completions", `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, "messages", "messages[0].content[0]"},
-		{"chat/completions", `{"messages":[{"role":"user","content":""}]}`, "messages", "at least one token"},
 		{"chat/completions", `{"messages":[` + user + `],"max_completion_tokens":0}`, "max_completion_tokens", "from 1 to"},
 		{"chat/completions", `{"messages":[` + user + `],"logprobs":3}`, "logprobs", "must be true or false, got a number"},
 		{"chat/completions", `{"messages":[` + user + `],"modalities":[3]}`, "modalities", "must be a string, got a number"},
@@ -407,8 +405,8 @@ func TestErrorsNameTheField(t *testing.T) {
 			}
 		}
 	}
-	// An assistant may have said nothing.
-	if code, v := s.post(t, "/v1/chat/completions", `{"messages":[`+user+`,{"role":"assistant","content":null},`+user+`],"max_tokens":1}`); code != 200 {
+	// An assistant may have said nothing; without a length, the answer is as long as there is room for.
+	if code, v := s.post(t, "/v1/chat/completions", `{"messages":[`+user+`,{"role":"assistant","content":null},`+user+`]}`); code != 200 {
 		t.Errorf("an assistant without content: status %d, %v", code, v)
 	}
 }
