@@ -76,8 +76,11 @@ func TestCancelFreesBlocks(t *testing.T) {
 				if wantErr := how == "error" && after > 0; wantErr != errors.Is(err, broken) || !wantErr && err != nil {
 					t.Fatalf("%s, %s after %d tokens: error %v", kind, how, after, err)
 				}
-				r := rs[0]
-				if after < 12 && r.Reason != ReasonCancelled || after == 12 && r.Reason != ReasonLength {
+				r, why := rs[0], ReasonCancelled
+				if how == "error" && after > 0 {
+					why = ReasonError
+				}
+				if after < 12 && r.Reason != why || after == 12 && r.Reason != ReasonLength {
 					t.Errorf("%s, %s after %d tokens: reason %q", kind, how, after, r.Reason)
 				}
 				if n := len(r.IDs); n < after || n > after && !(kind == "lookup" || kind == "draft") || !slices.Equal(r.IDs, full.IDs[:n]) {
@@ -127,8 +130,8 @@ func TestPoolTooSmall(t *testing.T) {
 	if !errors.Is(err, kvcache.ErrNoBlocks) {
 		t.Errorf("error %v", err)
 	}
-	if r == nil || len(ids)+len(r.IDs) != 5*4+1 {
-		t.Errorf("result %+v", r)
+	if r == nil || len(ids)+len(r.IDs) != 5*4+1 || r.Reason != ReasonError {
+		t.Errorf("result %+v, want what there is room for and the reason %q", r, ReasonError)
 	}
 	if s := pool.Stats(); s.InUse != 0 {
 		t.Errorf("%d blocks in use", s.InUse)

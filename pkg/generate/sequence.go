@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -217,8 +218,10 @@ func (s *Sequence) commit(id int, logits []float32) error {
 	}
 	if s.opts.Stream != nil {
 		if err := s.opts.Stream(tok); err != nil {
-			if !s.done {
-				s.finish(ReasonCancelled)
+			if errors.Is(err, ErrStop) {
+				s.Cancel()
+			} else {
+				s.Fail()
 			}
 			return err
 		}
@@ -262,7 +265,7 @@ func (s *Sequence) clock(now time.Time) {
 func (s *Sequence) finish(r Reason) {
 	s.done = true
 	s.res.Reason = r
-	if s.opts.Tokenizer != nil && r == ReasonCancelled {
+	if s.opts.Tokenizer != nil && (r == ReasonCancelled || r == ReasonError) {
 		show, _ := s.stop.push(s.text.Flush())
 		s.res.Text += show + s.stop.flush()
 	}
@@ -272,6 +275,22 @@ func (s *Sequence) finish(r Reason) {
 func (s *Sequence) Cancel() {
 	if !s.done {
 		s.finish(ReasonCancelled)
+	}
+}
+
+// Fail ends the sequence because of an error, which is the caller's to report.
+func (s *Sequence) Fail() {
+	if !s.done {
+		s.finish(ReasonError)
+	}
+}
+
+// abort ends the sequence because of an error, or without one from outside.
+func (s *Sequence) abort(err error) {
+	if err != nil {
+		s.Fail()
+	} else {
+		s.Cancel()
 	}
 }
 

@@ -148,7 +148,11 @@ func (s *Scheduler) Cancel(j *Job) {
 // end stops all of a job's sequences from outside.
 func (s *Scheduler) end(j *Job, err error) {
 	for _, q := range j.seqs {
-		if !q.Done() {
+		switch {
+		case q.Done():
+		case err != nil:
+			q.Fail()
+		default:
 			q.Cancel()
 		}
 		s.forget(q)

@@ -251,6 +251,11 @@ func TestStreamEnds(t *testing.T) {
 	if jobs[0].Err() != nil || !jobs[0].Record.Cancelled || !errors.Is(jobs[1].Err(), broken) || jobs[2].Err() != nil {
 		t.Errorf("errors %v, %v, %v; want none, broken, none", jobs[0].Err(), jobs[1].Err(), jobs[2].Err())
 	}
+	for i, want := range []generate.Reason{generate.ReasonCancelled, generate.ReasonError} {
+		if got := jobs[i].Results()[0].Reason; got != want {
+			t.Errorf("request %d: reason %q, want %q", i, got, want)
+		}
+	}
 	for i, n := range []int{4, 4, 9} {
 		if got := len(jobs[i].Results()[0].IDs); got != n {
 			t.Errorf("request %d: %d tokens, want %d", i, got, n)
