@@ -8,8 +8,8 @@
 // ([Run] has one sequence, [RunN] several samples of one prompt, [RunBatch] several prompts). Everything but the forward pass
 // is in [Sequence]: choosing, log-probabilities, stop conditions, streaming; package serve drives the same Sequence.
 //
-// [Beam] and [Contrastive] search instead of drawing. Speculative decoding (a [Draft] in the options) changes how many tokens a step yields, never which
-// (greedy) or with what probability (sampling).
+// [Beam] and [Contrastive] search instead of drawing. Speculative decoding (a [Draft] in the options) changes how many tokens a
+// step yields, never which (greedy) or with what probability (sampling).
 package generate
 
 import (

@@ -105,7 +105,7 @@ func Available() []string {
 	return names
 }
 
-// Have says whether Open would find a model.
+// Have says whether Open finds a model by this name; of paths it says no.
 func Have(name string) bool { return slices.Contains(Available(), name) }
 
 // find is the file or directory of a model.
