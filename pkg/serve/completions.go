@@ -76,7 +76,7 @@ func (h *Handler) completions(w http.ResponseWriter, r *http.Request) {
 	for _, text := range q.Prompt.texts {
 		ids, err := h.tok.Encode(text)
 		if err != nil {
-			fail(w, badRequest("prompt", "%v", err))
+			fail(w, about("prompt", err))
 			return
 		}
 		a.prompts = append(a.prompts, ids)
@@ -126,7 +126,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	ids, err := h.dialogue(turns)
 	if err != nil {
-		fail(w, badRequest("messages", "%v", err))
+		fail(w, about("messages", err))
 		return
 	}
 	a := &answer{h: h, w: w, chat: true, field: "messages", logProbs: -1, prompts: [][]int{ids}, head: reply{ID: id("chatcmpl-"), Object: "chat.completion"}}
@@ -205,7 +205,7 @@ func (a *answer) run(ctx context.Context, c *common, defaultTokens int) {
 		}
 	}
 	a.offsets, a.gathered = make([]int, len(a.seen)), make([][]token, len(a.seen))
-	streams, e := a.h.submit(ctx, list)
+	streams, e := a.h.submit(ctx, constraintField(c), list)
 	if e != nil {
 		fail(a.w, e)
 		return

@@ -278,28 +278,39 @@ func (h *Handler) options(c *common, field string, promptLen, defaultTokens int)
 	return o, e
 }
 
+// constraintField is the field that says what the answer must match, "" for none.
+func constraintField(c *common) string {
+	switch {
+	case c.GuidedRegex != "":
+		return "guided_regex"
+	case c.ResponseFormat != nil:
+		return "response_format"
+	}
+	return ""
+}
+
 // constraint is what the answer must match.
 func (h *Handler) constraint(c *common) (*generate.Constraint, *apiError) {
-	key, param := "", "response_format"
+	key, param := "", constraintField(c)
 	build := func() (*generate.Constraint, error) { return nil, nil }
 	if f := c.ResponseFormat; f != nil {
 		switch f.Type {
 		case "text", "":
 		case "json_schema":
-			if f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0 {
-				return nil, badRequest(param, "response_format: json_schema.schema is missing")
+			if f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0 || string(f.JSONSchema.Schema) == "null" {
+				return nil, badRequest("response_format", "response_format.json_schema.schema is missing: it must be an object")
 			}
 			key = "schema " + string(f.JSONSchema.Schema)
 			build = func() (*generate.Constraint, error) { return generate.JSONSchema(f.JSONSchema.Schema) }
 		default:
-			return nil, badRequest(param, "response_format of type %q is not supported: use text or json_schema", f.Type)
+			return nil, badRequest("response_format", "response_format of type %q is not supported: use text or json_schema", f.Type)
 		}
 	}
 	if c.GuidedRegex != "" {
 		if key != "" {
-			return nil, badRequest("guided_regex", "guided_regex and response_format exclude each other")
+			return nil, badRequest(param, "guided_regex and response_format exclude each other")
 		}
-		key, param = "regex "+c.GuidedRegex, "guided_regex"
+		key = "regex " + c.GuidedRegex
 		build = func() (*generate.Constraint, error) { return generate.Regex(c.GuidedRegex) }
 	}
 	if key == "" {
@@ -312,7 +323,7 @@ func (h *Handler) constraint(c *common) (*generate.Constraint, *apiError) {
 	}
 	made, err := build()
 	if err != nil {
-		return nil, badRequest(param, "%v", err)
+		return nil, about(param, err)
 	}
 	if len(h.constraints) >= 16 {
 		clear(h.constraints)
@@ -328,8 +339,9 @@ func id(prefix string) string {
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// submit hands the requests over; if one is refused, those before it are cancelled with ctx by the caller.
-func (h *Handler) submit(ctx context.Context, list []*Request) ([]*Stream, *apiError) {
+// submit hands the requests over; if one is refused, those before it are cancelled with ctx by the caller. What the other fields ask
+// for has been checked: field is the constraint's.
+func (h *Handler) submit(ctx context.Context, field string, list []*Request) ([]*Stream, *apiError) {
 	var out []*Stream
 	for _, q := range list {
 		st, err := h.loop.Submit(ctx, q)
@@ -339,7 +351,7 @@ func (h *Handler) submit(ctx context.Context, list []*Request) ([]*Stream, *apiE
 		case errors.Is(err, ErrFull):
 			return nil, (&apiError{Type: "rate_limit_error", Message: err.Error()}).with(http.StatusTooManyRequests, "rate_limit_exceeded")
 		case err != nil:
-			return nil, badRequest("", "%v", err)
+			return nil, about(field, err)
 		}
 		out = append(out, st)
 	}

@@ -35,6 +35,18 @@ func badRequest(param, format string, args ...any) *apiError {
 	return e
 }
 
+// about is an error that another package has found, about a field of the request.
+func about(param string, err error) *apiError {
+	message := err.Error()
+	if _, rest, ok := strings.Cut(message, ": "); ok { // without the package's name
+		message = rest
+	}
+	if param != "" {
+		message = param + ": " + message
+	}
+	return badRequest(param, "%s", message)
+}
+
 func (e *apiError) with(status int, code string) *apiError {
 	e.status = status
 	if code != "" {
