@@ -32,8 +32,9 @@ var checkpoints = map[string]checkpoint{
 	},
 }
 
-// bringModel puts a checkpoint at .forwardpass/models/NAME/FILE, or one of the hub's at .forwardpass/models/OWNER/NAME. A download that was cut off begins
-// again; one that ended is not repeated; the file appears whole and verified, or not at all.
+// bringModel puts a checkpoint at .forwardpass/models/NAME/FILE, or one of the hub's at
+// .forwardpass/models/OWNER/NAME. A download that was cut off begins again; one that ended is not
+// repeated; the file appears whole and verified, or not at all.
 func bringModel(ctx context.Context, p places, name string) error {
 	if strings.Contains(name, "/") {
 		return bringFromHub(ctx, p, name)
@@ -79,7 +80,8 @@ func bringModel(ctx context.Context, p places, name string) error {
 	return nil
 }
 
-// bringFromHub builds the program of notebooks/fetch and runs it. It goes on where an interrupted one stopped.
+// bringFromHub builds the program of notebooks/fetch and runs it. A download that was cut off goes on
+// where it stopped.
 func bringFromHub(ctx context.Context, p places, name string) error {
 	program := filepath.Join(p.bin, "fetch")
 	pr := newProgress(os.Stdout)
