@@ -8,6 +8,7 @@ const help = `Sets up JupyterLab with a Go kernel for this repository, and opens
   go run ./notebooks -run [LESSON…]    execute lessons headless and save their outputs
   go run ./notebooks -check [LESSON…]  execute copies of lessons and compare with the saved outputs
   go run ./notebooks -model smollm2    bring SmolLM2-135M-Instruct (93 MB) for lesson 14
+  go run ./notebooks -model OWNER/NAME bring a model from the Hugging Face hub
   go run ./notebooks -serve [MODEL]    answer the OpenAI protocol on this machine (-serve -help)
 
 Other flags, before the lessons:
@@ -20,6 +21,12 @@ Other flags, before the lessons:
 It needs Go, and Python 3.10 or newer with its venv module, on Linux, macOS or WSL. What it brings
 (pinned JupyterLab, the GoNB kernel, a copy of ECharts when npm is there) lies in .forwardpass;
 delete that folder to start again. Jupyter servers, settings and kernels of your own are untouched.
+
+-model OWNER/NAME, or OWNER/NAME@REVISION for another branch, tag or commit than main, fetches the
+configuration, the tokenizer and the safetensors weights to .forwardpass/models, where lessons and
+-serve find it under that name. An interrupted download goes on where it stopped. HF_TOKEN is sent
+for models that ask for an account, HF_ENDPOINT is another hub; without a network, or with
+HF_HUB_OFFLINE=1, a copy from before is used.
 
 A LESSON is a number (04), a name (04-attention) or a path. Without one, all lessons are meant, in
 order. -run executes notebooks/*.ipynb and copies the outputs to the cells of notebooks/zh/*.ipynb

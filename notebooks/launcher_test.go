@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"forwardpass/pkg/checkpoint/hub/hubtest"
 )
 
 func TestParse(t *testing.T) {
@@ -346,6 +348,40 @@ func TestUnpackVerifies(t *testing.T) {
 	}
 	if err := bringModel(t.Context(), testPlaces(t), "gpt9"); err == nil || !strings.Contains(err.Error(), "smollm2") {
 		t.Errorf("an unknown model: %v, want an error that lists the models", err)
+	}
+}
+
+// A name with a slash goes to the Hugging Face hub, by a program that is built for it; its complaint is the launcher's.
+func TestBringFromHub(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, name := range []string{"config.json", "tokenizer.json", "model.safetensors"} {
+		if files[name], err = os.ReadFile(filepath.Join(root, "testdata", "storyland", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := hubtest.New(t, files)
+	t.Setenv("HF_ENDPOINT", h.URL())
+	t.Setenv("HF_HUB_OFFLINE", "")
+	p := placesAt(root, "", "")
+	p.bin, p.models = t.TempDir(), t.TempDir()
+	if err := bringModel(t.Context(), p, hubtest.Repo); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(p.models, hubtest.Repo, "model.safetensors")); err != nil {
+		t.Error(err)
+	}
+	h.Close()
+	if err := bringModel(t.Context(), p, hubtest.Repo); err != nil {
+		t.Errorf("without a network, but with a copy: %v", err)
+	}
+	p.models = t.TempDir()
+	err = bringModel(t.Context(), p, hubtest.Repo)
+	if err == nil || !strings.Contains(err.Error(), "model "+hubtest.Repo) || !strings.Contains(err.Error(), "can't be reached, and there is no copy here") {
+		t.Errorf("without a network and a copy: %v", err)
 	}
 }
 

@@ -32,12 +32,16 @@ var checkpoints = map[string]checkpoint{
 	},
 }
 
-// bringModel puts a checkpoint at .forwardpass/models/NAME/FILE. A download that was cut off begins
-// again; one that ended is not repeated; the file appears whole and verified, or not at all.
+// bringModel puts a checkpoint at .forwardpass/models/NAME/FILE, or one of the hub's at
+// .forwardpass/models/OWNER/NAME. A download that was cut off begins again; one that ended is not
+// repeated; the file appears whole and verified, or not at all.
 func bringModel(ctx context.Context, p places, name string) error {
+	if strings.Contains(name, "/") {
+		return bringFromHub(ctx, p, name)
+	}
 	c, ok := checkpoints[name]
 	if !ok {
-		return fmt.Errorf("-model %q: there is %s", name, strings.Join(slices.Sorted(maps.Keys(checkpoints)), ", "))
+		return fmt.Errorf("-model %q: there is %s, and OWNER/NAME on the Hugging Face hub", name, strings.Join(slices.Sorted(maps.Keys(checkpoints)), ", "))
 	}
 	target := filepath.Join(p.models, name, c.file)
 	made := p.stamp("model-"+name, []string{c.pkg, c.file, c.sha256}, target)
@@ -73,6 +77,26 @@ func bringModel(ctx context.Context, p places, name string) error {
 		return fmt.Errorf("model %s: %w", name, diskFull(err))
 	}
 	fmt.Println(relative(p.root, target))
+	return nil
+}
+
+// bringFromHub builds the program of notebooks/fetch and runs it. A download that was cut off goes on
+// where it stopped.
+func bringFromHub(ctx context.Context, p places, name string) error {
+	program := filepath.Join(p.bin, "fetch")
+	pr := newProgress(os.Stdout)
+	s := pr.start(name)
+	pr.say(s, "compiling")
+	err := runTool(ctx, p.root, os.Environ(), nil, "go", "build", "-ldflags=-s -w", "-o", program, "./notebooks/fetch")
+	if err == nil {
+		err = runTool(ctx, p.root, os.Environ(), func(line string) { pr.say(s, "%s", line) }, program, p.models, name)
+	}
+	pr.end(s, err)
+	pr.close()
+	if err != nil {
+		return fmt.Errorf("model %s: %w", name, err)
+	}
+	fmt.Println(relative(p.root, filepath.Join(p.models, name)))
 	return nil
 }
 

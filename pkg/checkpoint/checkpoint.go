@@ -55,6 +55,7 @@ type Checkpoint struct {
 	Path       string
 	Format     Format
 	Config     []byte // config.json as it is; Hugging Face only
+	ConfigFile string // the path of that file
 	Generation []byte // generation_config.json, or nil
 	// Meta is GGUF's metadata: string, bool, int64 (all integers), float64 (all floats), []string,
 	// []int64, []float64, []bool, or []any of arrays. Of a safetensors file it is __metadata__: strings.

@@ -43,7 +43,8 @@ func (c *Checkpoint) openDirectory(dir string) error {
 
 // readConfig reads config.json, which must be there, and generation_config.json, which may be.
 func (c *Checkpoint) readConfig(dir string) (err error) {
-	c.Config, err = os.ReadFile(filepath.Join(dir, "config.json"))
+	c.ConfigFile = filepath.Join(dir, "config.json")
+	c.Config, err = os.ReadFile(c.ConfigFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if ggufs, _ := filepath.Glob(filepath.Join(dir, "*.gguf")); len(ggufs) > 0 {
 			return fmt.Errorf("%s has no config.json; open its GGUF file by name: %s", dir, ggufs[0])

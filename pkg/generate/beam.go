@@ -16,7 +16,7 @@ import (
 
 // BeamOptions of [Beam]. Only Beams and MaxNewTokens must be set.
 type BeamOptions struct {
-	Beams        int
+	Beams        int // at most the vocabulary; each keeps keys and values of its own new tokens
 	MaxNewTokens int
 	Return       int   // how many hypotheses; 0: all, one for each beam
 	EOS          []int // nil: the model's own, empty: none
@@ -77,7 +77,10 @@ func Beam(ctx context.Context, m *model.Model, ids []int, o BeamOptions) ([]Hypo
 	if err != nil {
 		return nil, err
 	}
-	if n := len(ids) + o.MaxNewTokens; n > m.Config.MaxPositions {
+	if v := m.Config.VocabSize; o.Beams > v {
+		return nil, fmt.Errorf("generate: beam search: Beams must be from 1 to the vocabulary of %d, got %d", v, o.Beams)
+	}
+	if o.MaxNewTokens > m.Config.MaxPositions-len(ids) {
 		return nil, fmt.Errorf("generate: beam search: %d tokens and %d new are more than the %w of %d", len(ids), o.MaxNewTokens, model.ErrContext, m.Config.MaxPositions)
 	}
 	if p.PromptLen == 0 {

@@ -3,6 +3,8 @@ package generate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -74,8 +76,11 @@ func TestCancelFreesBlocks(t *testing.T) {
 				if wantErr := how == "error" && after > 0; wantErr != errors.Is(err, broken) || !wantErr && err != nil {
 					t.Fatalf("%s, %s after %d tokens: error %v", kind, how, after, err)
 				}
-				r := rs[0]
-				if after < 12 && r.Reason != ReasonCancelled || after == 12 && r.Reason != ReasonLength {
+				r, why := rs[0], ReasonCancelled
+				if how == "error" && after > 0 {
+					why = ReasonError
+				}
+				if after < 12 && r.Reason != why || after == 12 && r.Reason != ReasonLength {
 					t.Errorf("%s, %s after %d tokens: reason %q", kind, how, after, r.Reason)
 				}
 				if n := len(r.IDs); n < after || n > after && !(kind == "lookup" || kind == "draft") || !slices.Equal(r.IDs, full.IDs[:n]) {
@@ -125,8 +130,8 @@ func TestPoolTooSmall(t *testing.T) {
 	if !errors.Is(err, kvcache.ErrNoBlocks) {
 		t.Errorf("error %v", err)
 	}
-	if r == nil || len(ids)+len(r.IDs) != 5*4+1 {
-		t.Errorf("result %+v", r)
+	if r == nil || len(ids)+len(r.IDs) != 5*4+1 || r.Reason != ReasonError {
+		t.Errorf("result %+v, want what there is room for and the reason %q", r, ReasonError)
 	}
 	if s := pool.Stats(); s.InUse != 0 {
 		t.Errorf("%d blocks in use", s.InUse)
@@ -202,7 +207,9 @@ func TestBadInput(t *testing.T) {
 		{"top-k must be at least 0", ids, Options{Sampling: sample.Options{TopK: -1}}},
 		{"token 640 is not in the vocabulary", ids, Options{Sampling: sample.Options{LogitBias: map[int]float32{640: 1}}}},
 		{"its vocabulary has 80 tokens, the model's 640", ids, Options{Draft: &Draft{Model: other}}},
-		{"draft: Tokens and Lookup must not be negative", ids, Options{Draft: &Draft{Tokens: -1}}},
+		{"draft: Tokens must be from 1 to the context of 512, or 0 for 4, got -1", ids, Options{Draft: &Draft{Tokens: -1}}},
+		{"draft: Tokens must be from 1 to the context of 512, or 0 for 4, got 9", ids, Options{Draft: &Draft{Tokens: math.MaxInt}}},
+		{"draft: Lookup must be at least 1, or 0 for 3, got -1", ids, Options{Draft: &Draft{Lookup: -1}}},
 		{"speculative decoding needs a cache", ids, Options{Draft: &Draft{}, Cache: CacheOptions{Off: true}}},
 		{"exclude each other", ids, Options{Cache: CacheOptions{Off: true, Contiguous: true}}},
 		{"there is no Prefix", ids, Options{Cache: CacheOptions{Off: true, Keep: true}}},
@@ -248,12 +255,18 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, o := range []BeamOptions{
 		{}, {Beams: 2}, {Beams: -1, MaxNewTokens: 3}, {Beams: 2, MaxNewTokens: 3, Return: 3}, {Beams: 2, MaxNewTokens: 3, LengthPenalty: nan},
-		{Beams: 2, MaxNewTokens: 600}, {Beams: 2, MaxNewTokens: 3, Penalties: sample.Options{Temperature: 1}}, {Beams: 2, MaxNewTokens: 3, EarlyStopping: 9},
+		{Beams: 2, MaxNewTokens: 600}, {Beams: 2, MaxNewTokens: math.MaxInt}, {Beams: 2, MaxNewTokens: 3, Penalties: sample.Options{Temperature: 1}}, {Beams: 2, MaxNewTokens: 3, EarlyStopping: 9},
 		{Beams: 2, MaxNewTokens: 3, Penalties: sample.Options{RepetitionPenalty: nan}},
 		{Beams: 2, MaxNewTokens: 3, Forward: func(context.Context, [][]int) (*tensor.Tensor, error) { return nil, nil }},
 	} {
 		if _, err := Beam(context.Background(), m, ids, o); err == nil {
 			t.Errorf("beam search with %+v: no error", o)
+		}
+	}
+	for _, beams := range []int{641, math.MaxInt} {
+		_, err := Beam(context.Background(), m, ids, BeamOptions{Beams: beams, MaxNewTokens: 3})
+		if want := fmt.Sprintf("Beams must be from 1 to the vocabulary of 640, got %d", beams); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 }

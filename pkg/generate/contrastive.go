@@ -104,10 +104,10 @@ func Contrastive(ctx context.Context, m *model.Model, ids []int, o ContrastiveOp
 
 // stopped ends a run after an error; being cancelled is none.
 func (s *Sequence) stopped(ctx context.Context, err error) (*Result, error) {
-	s.Cancel()
 	if ctx.Err() != nil {
 		err = nil
 	}
+	s.abort(err)
 	return s.Result(), err
 }
 

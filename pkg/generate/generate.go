@@ -8,8 +8,8 @@
 // ([Run] has one sequence, [RunN] several samples of one prompt, [RunBatch] several prompts). Everything but the forward pass
 // is in [Sequence]: choosing, log-probabilities, stop conditions, streaming; package serve drives the same Sequence.
 //
-// [Beam] and [Contrastive] search instead of drawing. Speculative decoding (a [Draft] in the options) changes how many tokens a step yields, never which
-// (greedy) or with what probability (sampling).
+// [Beam] and [Contrastive] search instead of drawing. Speculative decoding (a [Draft] in the options) changes how many tokens a
+// step yields, never which (greedy) or with what probability (sampling).
 package generate
 
 import (
@@ -33,6 +33,7 @@ const (
 	ReasonStop      Reason = "stop string"        // a stop string appeared
 	ReasonStructure Reason = "structure complete" // the constraint allows nothing more
 	ReasonCancelled Reason = "cancelled"          // interrupted from outside
+	ReasonError     Reason = "error"              // something failed, such as the room for keys and values; the error is returned beside it
 )
 
 // ErrStop is what a Stream function returns to end the generation without an error.
@@ -78,8 +79,9 @@ type Timings struct {
 // Run continues ids [T] by new tokens, one sequence. The zero Options is greedy decoding to the end of the context.
 //
 // Cancelling ctx is no error: the result has what there is, with the reason "cancelled". Options that make no sense, a token
-// outside the vocabulary and a prompt that does not fit are errors, before any work is done. The cache's blocks are given
-// back in every case.
+// outside the vocabulary and a prompt that does not fit are errors, before any work is done. An error later on, such as
+// [kvcache.ErrNoBlocks] from a pool that is full, comes with what there is, and with the reason "error". The cache's blocks are
+// given back in every case.
 func Run(ctx context.Context, m *model.Model, ids []int, opts Options) (*Result, error) {
 	return first(RunN(ctx, m, ids, 1, opts))
 }

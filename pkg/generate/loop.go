@@ -133,13 +133,13 @@ func (l *loop) step(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// end makes the results. Being cancelled is an ordinary end.
+// end makes the results, also of sequences that are not done. Being cancelled is an ordinary end.
 func (l *loop) end(ctx context.Context, err error) ([]*Result, error) {
-	for _, s := range l.seqs {
-		s.Cancel() // those that are not done, after an error
-	}
 	if ctx.Err() != nil || errors.Is(err, ErrStop) {
 		err = nil
+	}
+	for _, s := range l.seqs {
+		s.abort(err)
 	}
 	return l.results(), err
 }

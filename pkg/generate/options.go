@@ -55,8 +55,19 @@ type CacheOptions struct {
 // Draft says how tokens are proposed. A step verifies all proposals in one forward pass (Leviathan et al. 2023).
 type Draft struct {
 	Model  *model.Model // proposes with its own forward passes; nil: prompt lookup
-	Tokens int          // proposals a step; 0: 4
+	Tokens int          // proposals a step, at most the model's context; 0: 4
 	Lookup int          // prompt lookup: proposes what followed the last occurrence of the last Lookup tokens, or fewer; 0: 3
+}
+
+// Validate checks the numbers for a model whose context holds so many positions.
+func (d Draft) Validate(positions int) error {
+	if d.Tokens < 0 || d.Tokens > positions {
+		return fmt.Errorf("generate: draft: Tokens must be from 1 to the context of %d, or 0 for 4, got %d", positions, d.Tokens)
+	}
+	if d.Lookup < 0 {
+		return fmt.Errorf("generate: draft: Lookup must be at least 1, or 0 for 3, got %d", d.Lookup)
+	}
+	return nil
 }
 
 // complete fills in what follows from the model and checks all of it.
@@ -139,8 +150,8 @@ func (o *Options) checkDraft(c *model.Config) error {
 	}
 	d := *o.Draft
 	o.Draft = &d
-	if d.Tokens < 0 || d.Lookup < 0 {
-		return fmt.Errorf("generate: draft: Tokens and Lookup must not be negative, got %d and %d", d.Tokens, d.Lookup)
+	if err := d.Validate(c.MaxPositions); err != nil {
+		return err
 	}
 	if d.Tokens == 0 {
 		o.Draft.Tokens = 4

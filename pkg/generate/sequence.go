@@ -1,10 +1,12 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"forwardpass/pkg/internal/pieces"
 	"forwardpass/pkg/kvcache"
 	"forwardpass/pkg/model"
 	"forwardpass/pkg/sample"
@@ -23,8 +25,8 @@ type Sequence struct {
 
 	sampler    *sample.Sampler
 	constraint *constraintState
-	masked     []float32 // scratch: logits with the constraint's mask
-	text       text
+	masked     []float32       // scratch: logits with the constraint's mask
+	text       *pieces.Decoder // nil without a tokenizer
 	stop       stopper
 	draft      drafter
 
@@ -92,8 +94,7 @@ func newSampler(opts Options, prompt, index int) (*sample.Sampler, error) {
 func (s *Sequence) begin() {
 	s.stop = stopper{stops: s.opts.Stop}
 	if t := s.opts.Tokenizer; t != nil {
-		seed := slices.Clone(s.ids[max(0, s.prompt-4):s.prompt])
-		s.text = text{t: t, ids: seed, read: len(seed), shown: len(t.Decode(seed))}
+		s.text = pieces.New(t.Decode, s.ids[max(0, s.prompt-4):s.prompt]...)
 	}
 }
 
@@ -197,10 +198,10 @@ func (s *Sequence) commit(id int, logits []float32) error {
 	if s.opts.Tokenizer != nil {
 		piece, stopped := "", ""
 		if reason != ReasonEOS { // an EOS token is no text, even where the vocabulary gives it one
-			piece = s.text.push(id)
+			piece = s.text.Next(id)
 		}
 		if reason != "" {
-			piece += s.text.flush()
+			piece += s.text.Flush()
 		}
 		if tok.Text, stopped = s.stop.push(piece); stopped != "" {
 			reason, s.res.Stop = ReasonStop, stopped
@@ -217,8 +218,10 @@ func (s *Sequence) commit(id int, logits []float32) error {
 	}
 	if s.opts.Stream != nil {
 		if err := s.opts.Stream(tok); err != nil {
-			if !s.done {
-				s.finish(ReasonCancelled)
+			if errors.Is(err, ErrStop) {
+				s.Cancel()
+			} else {
+				s.Fail()
 			}
 			return err
 		}
@@ -262,8 +265,8 @@ func (s *Sequence) clock(now time.Time) {
 func (s *Sequence) finish(r Reason) {
 	s.done = true
 	s.res.Reason = r
-	if s.opts.Tokenizer != nil && r == ReasonCancelled {
-		show, _ := s.stop.push(s.text.flush())
+	if s.opts.Tokenizer != nil && (r == ReasonCancelled || r == ReasonError) {
+		show, _ := s.stop.push(s.text.Flush())
 		s.res.Text += show + s.stop.flush()
 	}
 }
@@ -272,6 +275,22 @@ func (s *Sequence) finish(r Reason) {
 func (s *Sequence) Cancel() {
 	if !s.done {
 		s.finish(ReasonCancelled)
+	}
+}
+
+// Fail ends the sequence because of an error, which is the caller's to report.
+func (s *Sequence) Fail() {
+	if !s.done {
+		s.finish(ReasonError)
+	}
+}
+
+// abort ends the sequence because of an error, or without one from outside.
+func (s *Sequence) abort(err error) {
+	if err != nil {
+		s.Fail()
+	} else {
+		s.Cancel()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"forwardpass/pkg/sample"
 )
@@ -76,63 +75,6 @@ func (bytesTokenizer) Decode(ids []int) string {
 		b[i] = byte(id)
 	}
 	return string(b)
-}
-
-// fallbackTokenizer decodes like a SentencePiece vocabulary with byte fallback: a space in front of each word but the first,
-// and U+FFFD for bytes that are no character.
-type fallbackTokenizer struct{ bytesTokenizer }
-
-func (f fallbackTokenizer) Decode(ids []int) string {
-	var out strings.Builder
-	raw := f.bytesTokenizer.Decode(ids)
-	for len(raw) > 0 {
-		r, n := utf8.DecodeRuneInString(raw)
-		out.WriteRune(r)
-		raw = raw[n:]
-	}
-	return strings.TrimPrefix(out.String(), " ")
-}
-
-func TestTextInPieces(t *testing.T) {
-	const all = " déjà vu, 我爱 datawhale 🙂👩‍🚀 end"
-	for _, tok := range []Tokenizer{bytesTokenizer{}, fallbackTokenizer{}} {
-		for from := range len(all) {
-			if from > 0 && !utf8.RuneStart(all[from]) {
-				continue
-			}
-			// The first part is the prompt.
-			var ids []int
-			for i := range from {
-				ids = append(ids, int(all[i]))
-			}
-			seed := slices.Clone(ids[max(0, len(ids)-4):])
-			d := text{t: tok, ids: seed, read: len(seed), shown: len(tok.Decode(seed))}
-			got := ""
-			for i := from; i < len(all); i++ {
-				piece := d.push(int(all[i]))
-				if !utf8.ValidString(piece) || strings.Contains(piece, "\uFFFD") {
-					t.Fatalf("half a character came out: %q", piece)
-				}
-				got += piece
-			}
-			got += d.flush()
-			want := all[from:]
-			if _, cut := tok.(fallbackTokenizer); cut && from == 0 {
-				want = want[1:] // at the very start this vocabulary drops the space
-			}
-			if got != want {
-				t.Fatalf("%T from %d: got %q, want %q", tok, from, got, want)
-			}
-		}
-	}
-	// Bytes that never become a character come out at the end.
-	d := text{t: bytesTokenizer{}}
-	if got := d.push('a') + d.push(0xE6) + d.push(0x88); got != "a" {
-		t.Errorf("got %q before the end", got)
-	}
-	if got := d.flush(); got != "\xE6\x88" {
-		t.Errorf("the end gives %q", got)
-	}
 }
 
 // TestStopConditions: each of the chapter's, on storyland, with what is streamed.

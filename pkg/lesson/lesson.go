@@ -12,6 +12,7 @@ package lesson
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,7 +46,7 @@ func OK(err error) {
 }
 
 // Open opens a model by name: "storyland", which is in the repository; one that set-up has brought (go run ./notebooks
-// -model smollm2); or any checkpoint by its path: a Hugging Face directory or a .gguf file.
+// -model smollm2, or -model owner/name); or any checkpoint by its path: a Hugging Face directory or a .gguf file.
 func Open(name string) (*LM, error) {
 	path, err := find(name)
 	if err != nil {
@@ -92,16 +93,19 @@ func (lm *LM) Tokens(ids []int) []string {
 // Available lists the models that Open finds by name.
 func Available() []string {
 	names := []string{"storyland"}
-	dirs, _ := os.ReadDir(filepath.Join(Root(), ".forwardpass", "models"))
-	for _, d := range dirs {
-		if _, err := find(d.Name()); err == nil {
-			names = append(names, d.Name())
+	models := os.DirFS(filepath.Join(Root(), ".forwardpass", "models"))
+	for _, depth := range []string{"*", "*/*"} { // smollm2, owner/name
+		found, _ := fs.Glob(models, depth)
+		for _, name := range found {
+			if brought(name) != "" {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
 }
 
-// Have says whether Open would find a model.
+// Have says whether Open finds a model by this name; of paths it says no.
 func Have(name string) bool { return slices.Contains(Available(), name) }
 
 // find is the file or directory of a model.
@@ -110,17 +114,25 @@ func find(name string) (string, error) {
 	if name == "storyland" {
 		return filepath.Join(root, "testdata", "storyland"), nil
 	}
-	dir := filepath.Join(root, ".forwardpass", "models", name)
-	if files, _ := filepath.Glob(filepath.Join(dir, "*.gguf")); len(files) > 0 {
-		return files[0], nil
-	}
-	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
-		return dir, nil
+	if path := brought(name); path != "" {
+		return path, nil
 	}
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
-	return "", fmt.Errorf("lesson: no model %q here: `go run ./notebooks -model %s` brings it, if it is one that set-up knows", name, name)
+	return "", fmt.Errorf("lesson: no model %q here: `go run ./notebooks -model %s` brings it, if set-up knows it or it is on the Hugging Face hub as owner/name", name, name)
+}
+
+// brought is the file or directory of a model that set-up has brought, or "".
+func brought(name string) string {
+	dir := filepath.Join(Root(), ".forwardpass", "models", name)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*.gguf")); len(files) > 0 {
+		return files[0]
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
+		return dir
+	}
+	return ""
 }
 
 // Testdata is the path of a file under testdata, wherever the program runs.

@@ -52,7 +52,7 @@ func build(file *checkpoint.Checkpoint, opts Options) (*Model, error) {
 	b := &builder{file: file, names: func(s string) string { return s }, m: &Model{file: file}}
 	var err error
 	if file.Format == checkpoint.HuggingFace {
-		b.config, err = parseConfig(filepath.Join(file.Path, "config.json"), file.Config)
+		b.config, err = parseConfig(file.ConfigFile, file.Config)
 	} else {
 		b.gguf = true
 		b.config, b.names, err = fromGGUF(file)
@@ -78,7 +78,7 @@ func build(file *checkpoint.Checkpoint, opts Options) (*Model, error) {
 	}
 	c.EOS = b.ids("eos_token_id")
 	if file.Generation != nil {
-		g, err := parseConfig(filepath.Join(file.Path, "generation_config.json"), file.Generation)
+		g, err := parseConfig(filepath.Join(filepath.Dir(file.ConfigFile), "generation_config.json"), file.Generation)
 		if err != nil {
 			return nil, err
 		}

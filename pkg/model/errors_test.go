@@ -195,6 +195,20 @@ func TestCheckFinite(t *testing.T) {
 	}
 }
 
+// TestConfigNames: an error about a configuration names the file that holds it, or says that it was given by hand.
+func TestConfigNames(t *testing.T) {
+	dir := broken(t, "llama", map[string]any{"hidden_size": 3.5})
+	weights := filepath.Join(dir, "model.safetensors")
+	_, err := model.Open(weights)
+	if want := filepath.Join(dir, "config.json") + ": hidden_size"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open: %v, want an error with %q", err, want)
+	}
+	_, err = model.OpenConfig(weights, []byte(`{"model_type": "falcon"}`))
+	if want := "the configuration given for " + weights + ": model_type"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("OpenConfig: %v, want an error with %q", err, want)
+	}
+}
+
 // FuzzConfig: no config.json makes Open panic.
 func FuzzConfig(f *testing.F) {
 	names := []string{"llama", "gpt2", "deepseek-v3", "gemma3", "qwen3-moe", "phi3-longrope"}

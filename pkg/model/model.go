@@ -79,8 +79,8 @@ type Options struct {
 	Ignore      []string // settings of config.json that may be passed over although nothing here understands them
 }
 
-// Open opens a Hugging Face directory, a .gguf file or a llama2.c .bin file. It takes milliseconds, whatever
-// the size: weights are read when they are first used.
+// Open opens a Hugging Face directory, a .safetensors file with its config.json beside it, a .gguf file or a llama2.c .bin file. It
+// takes milliseconds, whatever the size: weights are read when they are first used.
 func Open(path string) (*Model, error) { return OpenWith(path, Options{}) }
 
 // OpenWith is Open with options.
@@ -99,7 +99,7 @@ func OpenConfig(path string, config []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	file.Config = config
+	file.Config, file.ConfigFile = config, "the configuration given for "+path
 	return open(file, Options{})
 }
 

@@ -3,6 +3,7 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,16 +23,13 @@ func Positions(n int) []int {
 	return p
 }
 
-// Grid cuts row-major data, such as a matrix's, into its rows for HeatMap and Lines.
+// Grid cuts row-major data, such as a matrix's, into its rows for HeatMap and Lines. What is left over after the last whole row is a
+// shorter row, which those refuse beside whole ones: cols is not the data's width then. Without columns there are no rows.
 func Grid[T Number](data []T, cols int) [][]T {
 	if cols <= 0 {
 		return nil
 	}
-	var rows [][]T // [len(data)/cols, cols]
-	for i := 0; i+cols <= len(data); i += cols {
-		rows = append(rows, data[i:i+cols:i+cols])
-	}
-	return rows
+	return slices.Collect(slices.Chunk(data, cols)) // [len(data)/cols, cols]
 }
 
 func floats[T Number](v []T) []float64 {

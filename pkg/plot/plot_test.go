@@ -469,6 +469,13 @@ func TestGrid(t *testing.T) {
 	if got := Grid([]int{1, 2, 3, 4, 5, 6}, 3); !reflect.DeepEqual(got, [][]int{{1, 2, 3}, {4, 5, 6}}) {
 		t.Errorf("Grid = %v", got)
 	}
+	ragged := Grid([]int{1, 2, 3, 4, 5}, 3)
+	if !reflect.DeepEqual(ragged, [][]int{{1, 2, 3}, {4, 5}}) {
+		t.Errorf("Grid with two left over = %v", ragged)
+	}
+	if _, err := NewHeatMap(nil, nil, ragged, Options{}); err == nil {
+		t.Error("a heat map of rows of different lengths: want an error")
+	}
 	if got := Grid([]int{1}, 0); got != nil {
 		t.Errorf("Grid of no columns = %v", got)
 	}

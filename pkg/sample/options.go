@@ -54,7 +54,7 @@ type Options struct {
 	// BadWords are token sequences that must not appear: the last token of one is banned when the history ends in the others.
 	BadWords [][]int
 
-	// Order is the order of the steps, "" is [Transformers].
+	// Order is the order of the steps, "" is Transformers.
 	Order Order
 
 	// Seed starts the sequence's own random generator, together with Stream, which tells several samples of one prompt

@@ -76,7 +76,7 @@ func (p *Pipeline) Scores(dst []float64, logits []float32, history []int) error 
 
 // Step is what one step of the pipeline did.
 type Step struct {
-	Name    string    // as in [Order], or "greedy"
+	Name    string    // as in Order, or "greedy"
 	Setting string    // "k = 40"
 	Kept    []int     // ids with a chance after the step, ascending
 	Dropped []int     // ids that this step took out, ascending

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ type answer struct {
 	h        *Handler
 	w        http.ResponseWriter
 	chat     bool
+	field    string // of the request, that the prompts come from
 	stream   bool
 	usage    bool // with the stream
 	logProbs int  // how many alternatives are reported; -1: no log-probabilities at all
@@ -47,7 +49,7 @@ func (h *Handler) completions(w http.ResponseWriter, r *http.Request) {
 	if e == nil {
 		switch {
 		case len(q.Prompt.texts)+len(q.Prompt.ids) == 0:
-			e = badRequest("prompt", "prompt is missing")
+			e = badRequest("prompt", "prompt is missing: it must be a string, a list of strings, a list of token ids or a list of lists of token ids")
 		case q.Echo:
 			e = badRequest("echo", "echo is not supported")
 		case q.Suffix != "":
@@ -62,11 +64,19 @@ func (h *Handler) completions(w http.ResponseWriter, r *http.Request) {
 		fail(w, e)
 		return
 	}
-	a := &answer{h: h, w: w, logProbs: -1, prompts: q.Prompt.ids, head: reply{ID: id("cmpl-"), Object: "text_completion"}}
+	for i, ids := range q.Prompt.ids {
+		for j, id := range ids {
+			if last := h.model.Config.VocabSize - 1; id < 0 || id > last {
+				fail(w, badRequest("prompt", "prompt %d: token %d must be an id from 0 to %d, got %d", i, j, last, id))
+				return
+			}
+		}
+	}
+	a := &answer{h: h, w: w, field: "prompt", logProbs: -1, prompts: q.Prompt.ids, head: reply{ID: id("cmpl-"), Object: "text_completion"}}
 	for _, text := range q.Prompt.texts {
 		ids, err := h.tok.Encode(text)
 		if err != nil {
-			fail(w, badRequest("prompt", "%v", err))
+			fail(w, about("prompt", err))
 			return
 		}
 		a.prompts = append(a.prompts, ids)
@@ -86,7 +96,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) {
 	if e == nil {
 		switch {
 		case len(q.Messages) == 0:
-			e = badRequest("messages", "messages is missing or empty")
+			e = badRequest("messages", "messages is missing: it must be a list of at least one message")
 		case len(q.Tools) > 0 && string(q.Tools) != "null" && string(q.Tools) != "[]":
 			e = badRequest("tools", "tools are not supported")
 		case q.TopLogProbs != nil && (*q.TopLogProbs < 0 || *q.TopLogProbs > 20 || !q.LogProbs):
@@ -98,25 +108,28 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) {
 			e = badRequest("modalities", "only text is supported, not %q", m)
 		}
 	}
+	var turns []tokenize.Message
 	for i, m := range q.Messages {
-		switch m.Role {
-		case "system", "developer", "user", "assistant":
-		default:
-			if e == nil {
-				e = badRequest("messages", "message %d: role must be system, developer, user or assistant, got %q", i, m.Role)
-			}
+		text, err := m.text()
+		switch {
+		case e != nil:
+		case !slices.Contains([]string{"system", "developer", "user", "assistant"}, m.Role):
+			e = badRequest("messages", "messages[%d].role must be system, developer, user or assistant, got %q", i, m.Role)
+		case err != nil:
+			e = badRequest("messages", "messages[%d].%v", i, err)
 		}
+		turns = append(turns, tokenize.Message{Role: m.Role, Content: text})
 	}
 	if e != nil {
 		fail(w, e)
 		return
 	}
-	ids, err := h.dialogue(q.Messages)
+	ids, err := h.dialogue(turns)
 	if err != nil {
-		fail(w, badRequest("messages", "%v", err))
+		fail(w, about("messages", err))
 		return
 	}
-	a := &answer{h: h, w: w, chat: true, logProbs: -1, prompts: [][]int{ids}, head: reply{ID: id("chatcmpl-"), Object: "chat.completion"}}
+	a := &answer{h: h, w: w, chat: true, field: "messages", logProbs: -1, prompts: [][]int{ids}, head: reply{ID: id("chatcmpl-"), Object: "chat.completion"}}
 	if q.LogProbs {
 		a.logProbs = 0
 		if q.TopLogProbs != nil {
@@ -128,20 +141,18 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) {
 
 // dialogue writes a conversation down as the model was trained to read it; one without a chat template gets the plain texts, a
 // space between them.
-func (h *Handler) dialogue(list []message) ([]int, error) {
+func (h *Handler) dialogue(turns []tokenize.Message) ([]int, error) {
 	if !h.tok.HasChat() {
 		var texts []string
-		for _, m := range list {
-			texts = append(texts, string(m.Content))
+		for _, m := range turns {
+			texts = append(texts, m.Content)
 		}
 		return h.tok.Encode(strings.Join(texts, " "))
 	}
-	var turns []tokenize.Message
-	for _, m := range list {
-		if m.Role == "developer" { // the newer name
-			m.Role = "system"
+	for i := range turns {
+		if turns[i].Role == "developer" { // the newer name
+			turns[i].Role = "system"
 		}
-		turns = append(turns, tokenize.Message{Role: m.Role, Content: string(m.Content)})
 	}
 	text, err := h.tok.Chat(turns, true)
 	if err != nil {
@@ -161,8 +172,13 @@ func (a *answer) run(ctx context.Context, c *common, defaultTokens int) {
 	if c.N != nil {
 		a.samples = *c.N
 	}
-	if total := a.samples * len(a.prompts); a.samples < 1 || total > a.h.opts.MaxSamples {
-		fail(a.w, badRequest("n", "n × prompts must be 1…%d, got %d", a.h.opts.MaxSamples, total))
+	most := a.h.opts.MaxSamples / len(a.prompts)
+	if most == 0 {
+		fail(a.w, badRequest("prompt", "prompt must hold at most %d prompts, got %d", a.h.opts.MaxSamples, len(a.prompts)))
+		return
+	}
+	if most = min(most, a.h.loop.s.opts.MaxBatch); a.samples < 1 || a.samples > most {
+		fail(a.w, badRequest("n", "n must be from 1 to %d here, got %d", most, a.samples))
 		return
 	}
 	if c.StreamOptions != nil && !c.Stream {
@@ -172,10 +188,10 @@ func (a *answer) run(ctx context.Context, c *common, defaultTokens int) {
 	var list []*Request
 	for i, ids := range a.prompts {
 		if len(ids) == 0 {
-			fail(a.w, badRequest("prompt", "prompt %d has no tokens", i))
+			fail(a.w, badRequest(a.field, "%s must have at least one token, prompt %d has none", a.field, i))
 			return
 		}
-		o, e := a.h.options(c, len(ids), defaultTokens)
+		o, e := a.h.options(c, a.field, len(ids), defaultTokens)
 		if e != nil {
 			fail(a.w, e)
 			return
@@ -189,7 +205,7 @@ func (a *answer) run(ctx context.Context, c *common, defaultTokens int) {
 		}
 	}
 	a.offsets, a.gathered = make([]int, len(a.seen)), make([][]token, len(a.seen))
-	streams, e := a.h.submit(ctx, list)
+	streams, e := a.h.submit(ctx, constraintField(c), list)
 	if e != nil {
 		fail(a.w, e)
 		return

@@ -154,6 +154,7 @@ func (g *imagined) IDs() []int                 { return g.ids }
 func (g *imagined) Done() bool                 { return g.reason != "" }
 func (g *imagined) Free()                      {}
 func (g *imagined) Cancel()                    { g.end(generate.ReasonCancelled) }
+func (g *imagined) Fail()                      { g.end(generate.ReasonError) }
 
 func (g *imagined) Push([]float32) error {
 	id := g.token(len(g.ids))

@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -182,49 +185,69 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request, into any) *apiErr
 	return decode(data, into)
 }
 
-// options makes generation options of a request's fields.
-func (h *Handler) options(c *common, promptLen, defaultTokens int) (generate.Options, *apiError) {
+// options makes generation options of a request's fields. field is the one that the prompt comes from.
+func (h *Handler) options(c *common, field string, promptLen, defaultTokens int) (generate.Options, *apiError) {
 	o := generate.Options{Tokenizer: h.tok, EOS: h.eos, Stop: c.Stop}
 	if c.IgnoreEOS {
 		o.EOS = []int{}
 	}
 	limit := h.model.Config.MaxPositions - promptLen
 	if limit < 1 {
-		return o, badRequest("messages", "the prompt has %d tokens, and the context is %d: there is no room for an answer", promptLen, h.model.Config.MaxPositions).with(400, "context_length_exceeded")
+		return o, badRequest(field, "the prompt has %d tokens, and the context is %d: there is no room for an answer", promptLen, h.model.Config.MaxPositions).with(400, "context_length_exceeded")
 	}
-	n := defaultTokens
+	n, length := defaultTokens, "max_tokens"
 	switch {
 	case c.MaxCompletionTokens != nil:
-		n = *c.MaxCompletionTokens
+		n, length = *c.MaxCompletionTokens, "max_completion_tokens"
 	case c.MaxTokens != nil:
 		n = *c.MaxTokens
-	default:
+	default: // what there is room for
 		n = min(n, limit, h.opts.MaxTokens)
+		if b := h.loop.s.opts; b.Blocks > 0 {
+			n = max(1, min(n, b.Blocks*b.BlockSize-promptLen))
+		}
 	}
-	if n < 1 {
-		return o, badRequest("max_tokens", "max_tokens must be at least 1, got %d", n)
-	}
-	if n > h.opts.MaxTokens {
-		return o, badRequest("max_tokens", "max_tokens is %d, this server allows %d", n, h.opts.MaxTokens)
+	if n < 1 || n > h.opts.MaxTokens {
+		return o, badRequest(length, "%s must be from 1 to %d here, got %d", length, h.opts.MaxTokens, n)
 	}
 	if n > limit {
-		return o, badRequest("max_tokens", "the prompt's %d tokens and %d new ones are more than the context of %d", promptLen, n, h.model.Config.MaxPositions).with(400, "context_length_exceeded")
+		return o, badRequest(length, "the prompt's %d tokens and %d new ones are more than the context of %d", promptLen, n, h.model.Config.MaxPositions).with(400, "context_length_exceeded")
+	}
+	if m := h.loop.s.memory; !m.fits(promptLen + n) {
+		return o, badRequest(length, "the prompt's %d tokens and %d new ones take %d cache blocks, this server has %d", promptLen, n, m.blocks(promptLen+n), m.opts.Blocks)
 	}
 	o.MaxNewTokens = n
 	if len(c.Stop) > 16 {
-		return o, badRequest("stop", "at most 16 stop strings, got %d", len(c.Stop))
+		return o, badRequest("stop", "stop must hold at most 16 strings, got %d", len(c.Stop))
 	}
 	s := sample.Options{Temperature: 1, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty, RepetitionPenalty: c.RepetitionPenalty, MinP: c.MinP}
 	if c.Temperature != nil {
 		s.Temperature = *c.Temperature
 	}
 	if c.TopP != nil {
-		if s.TopP = *c.TopP; s.TopP == 0 {
-			return o, badRequest("top_p", "top_p must be in (0, 1], got 0")
+		s.TopP = *c.TopP
+	}
+	for _, f := range []struct {
+		field string
+		v     float64
+		ok    bool
+		want  string
+	}{
+		{"temperature", s.Temperature, s.Temperature >= 0, "0 or more"},
+		{"top_p", s.TopP, c.TopP == nil || s.TopP > 0 && s.TopP <= 1, "above 0 and at most 1"},
+		{"min_p", s.MinP, s.MinP >= 0 && s.MinP <= 1, "from 0 to 1"},
+		{"repetition_penalty", s.RepetitionPenalty, s.RepetitionPenalty >= 0 && s.RepetitionPenalty <= 100, "above 0 and at most 100; 1 or 0 is none"},
+		{"presence_penalty", s.PresencePenalty, math.Abs(s.PresencePenalty) <= 2, "from -2 to 2"},
+		{"frequency_penalty", s.FrequencyPenalty, math.Abs(s.FrequencyPenalty) <= 2, "from -2 to 2"},
+	} {
+		if !f.ok {
+			return o, badRequest(f.field, "%s must be %s, got %v", f.field, f.want, f.v)
 		}
 	}
-	if c.TopK != nil && *c.TopK > 0 {
-		s.TopK = *c.TopK
+	if c.TopK != nil {
+		if s.TopK = max(0, *c.TopK); *c.TopK < -1 {
+			return o, badRequest("top_k", "top_k must be at least 1, or 0 or -1 for all tokens, got %d", *c.TopK)
+		}
 	}
 	if c.Seed != nil {
 		s.Seed = uint64(*c.Seed)
@@ -235,15 +258,19 @@ func (h *Handler) options(c *common, promptLen, defaultTokens int) (generate.Opt
 			s.Seed = s.Seed<<8 | uint64(x)
 		}
 	}
-	for id, b := range c.LogitBias {
-		var n int
-		if _, err := fmt.Sscanf(id, "%d", &n); err != nil {
-			return o, badRequest("logit_bias", "logit_bias: %q is not a token id", id)
+	for _, key := range slices.Sorted(maps.Keys(c.LogitBias)) {
+		id, err := strconv.Atoi(key)
+		if last := h.model.Config.VocabSize - 1; err != nil || id < 0 || id > last {
+			return o, badRequest("logit_bias", "logit_bias must be by token ids from 0 to %d, got %q", last, key)
+		}
+		b := c.LogitBias[key]
+		if b < -100 || b > 100 {
+			return o, badRequest("logit_bias", "logit_bias of token %d must be from -100 to 100, got %v", id, b)
 		}
 		if s.LogitBias == nil {
 			s.LogitBias = map[int]float32{}
 		}
-		s.LogitBias[n] = b
+		s.LogitBias[id] = b
 	}
 	o.Sampling = s
 	var e *apiError
@@ -251,28 +278,39 @@ func (h *Handler) options(c *common, promptLen, defaultTokens int) (generate.Opt
 	return o, e
 }
 
+// constraintField is the field that says what the answer must match, "" for none.
+func constraintField(c *common) string {
+	switch {
+	case c.GuidedRegex != "":
+		return "guided_regex"
+	case c.ResponseFormat != nil:
+		return "response_format"
+	}
+	return ""
+}
+
 // constraint is what the answer must match.
 func (h *Handler) constraint(c *common) (*generate.Constraint, *apiError) {
-	key, param := "", "response_format"
+	key, param := "", constraintField(c)
 	build := func() (*generate.Constraint, error) { return nil, nil }
 	if f := c.ResponseFormat; f != nil {
 		switch f.Type {
 		case "text", "":
 		case "json_schema":
-			if f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0 {
-				return nil, badRequest(param, "response_format: json_schema.schema is missing")
+			if f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0 || string(f.JSONSchema.Schema) == "null" {
+				return nil, badRequest("response_format", "response_format.json_schema.schema is missing: it must be an object")
 			}
 			key = "schema " + string(f.JSONSchema.Schema)
 			build = func() (*generate.Constraint, error) { return generate.JSONSchema(f.JSONSchema.Schema) }
 		default:
-			return nil, badRequest(param, "response_format of type %q is not supported: use text or json_schema", f.Type)
+			return nil, badRequest("response_format", "response_format of type %q is not supported: use text or json_schema", f.Type)
 		}
 	}
 	if c.GuidedRegex != "" {
 		if key != "" {
-			return nil, badRequest("guided_regex", "guided_regex and response_format exclude each other")
+			return nil, badRequest(param, "guided_regex and response_format exclude each other")
 		}
-		key, param = "regex "+c.GuidedRegex, "guided_regex"
+		key = "regex " + c.GuidedRegex
 		build = func() (*generate.Constraint, error) { return generate.Regex(c.GuidedRegex) }
 	}
 	if key == "" {
@@ -285,7 +323,7 @@ func (h *Handler) constraint(c *common) (*generate.Constraint, *apiError) {
 	}
 	made, err := build()
 	if err != nil {
-		return nil, badRequest(param, "%v", err)
+		return nil, about(param, err)
 	}
 	if len(h.constraints) >= 16 {
 		clear(h.constraints)
@@ -301,8 +339,9 @@ func id(prefix string) string {
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// submit hands the requests over; if one is refused, those before it are cancelled with ctx by the caller.
-func (h *Handler) submit(ctx context.Context, list []*Request) ([]*Stream, *apiError) {
+// submit hands the requests over; if one is refused, those before it are cancelled with ctx by the caller. What the other fields ask
+// for has been checked: field is the constraint's.
+func (h *Handler) submit(ctx context.Context, field string, list []*Request) ([]*Stream, *apiError) {
 	var out []*Stream
 	for _, q := range list {
 		st, err := h.loop.Submit(ctx, q)
@@ -312,7 +351,7 @@ func (h *Handler) submit(ctx context.Context, list []*Request) ([]*Stream, *apiE
 		case errors.Is(err, ErrFull):
 			return nil, (&apiError{Type: "rate_limit_error", Message: err.Error()}).with(http.StatusTooManyRequests, "rate_limit_exceeded")
 		case err != nil:
-			return nil, badRequest("", "%v", err)
+			return nil, about(field, err)
 		}
 		out = append(out, st)
 	}

@@ -326,6 +326,95 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// Every error about a request says which field is wrong, what it should have been, and nothing of how the server is written.
+func TestErrorsNameTheField(t *testing.T) {
+	s := serveStoryland(t, Options{MaxBatch: 4, Blocks: 20}, HandlerOptions{})
+	user := `{"role":"user","content":"a"}`
+	for _, c := range []struct{ path, body, param, want string }{
+		{"completions", ``, "", "a JSON object"},
+		{"completions", `[]`, "", "must be an object, got a list"},
+		{"completions", `"a"`, "", "must be an object, got a string"},
+		{"completions", `null`, "", "must be an object, got null"},
+		{"completions", `{"temperature":NaN}`, "", "not JSON"},
+		{"completions", `{"prompt":"a","tempurature":1}`, "tempurature", "no field"},
+		{"completions", `{"prompt":null}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt":3}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt":[null]}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt":["a",null]}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt":[1,null]}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt":[[1],[]]}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt":[1,-1]}`, "prompt", "token 1 must be an id from 0 to"},
+		{"completions", `{"prompt":[[1],[1000000]]}`, "prompt", "prompt 1: token 0 must be an id from 0 to"},
+		{"completions", `{"prompt":[` + strings.Repeat(`"a",`, 16) + `"a"]}`, "prompt", "at most 16 prompts, got 17"},
+		{"completions", `{"prompt":"a","model":3}`, "model", "must be a string, got a number"},
+		{"completions", `{"prompt":"a","max_tokens":1.5}`, "max_tokens", "must be a whole number of at most 64 bits, got 1.5"},
+		{"completions", `{"prompt":"a","max_tokens":99999999999999999999}`, "max_tokens", "whole number of at most 64 bits, got 99999999999999999999"},
+		{"completions", `{"prompt":"a","max_tokens":-1}`, "max_tokens", "from 1 to"},
+		{"completions", `{"prompt":"a","max_tokens":400}`, "max_tokens", "blocks"},
+		{"completions", `{"prompt":"a","temperature":"hot"}`, "temperature", "must be a number of 64 bits, got a string"},
+		{"completions", `{"prompt":"a","temperature":1e999}`, "temperature", "must be a number of 64 bits, got 1e999"},
+		{"completions", `{"prompt":"a","temperature":-1}`, "temperature", "must be 0 or more, got -1"},
+		{"completions", `{"prompt":"a","top_p":0}`, "top_p", "above 0 and at most 1"},
+		{"completions", `{"prompt":"a","top_p":1.5}`, "top_p", "above 0 and at most 1"},
+		{"completions", `{"prompt":"a","min_p":2}`, "min_p", "from 0 to 1"},
+		{"completions", `{"prompt":"a","top_k":-2}`, "top_k", "at least 1"},
+		{"completions", `{"prompt":"a","presence_penalty":3}`, "presence_penalty", "from -2 to 2"},
+		{"completions", `{"prompt":"a","frequency_penalty":-1e300}`, "frequency_penalty", "from -2 to 2"},
+		{"completions", `{"prompt":"a","repetition_penalty":-1}`, "repetition_penalty", "above 0"},
+		{"completions", `{"prompt":"a","n":0}`, "n", "from 1 to 4"},
+		{"completions", `{"prompt":"a","n":8}`, "n", "from 1 to 4"},
+		{"completions", `{"prompt":["a","b","c","d"],"n":4611686018427387904}`, "n", "from 1 to 4"}, // 4·2^62 is 0 in 64 bits
+		{"completions", `{"prompt":"a","seed":"x"}`, "seed", "whole number"},
+		{"completions", `{"prompt":"a","stream":1}`, "stream", "true or false, got a number"},
+		{"completions", `{"prompt":"a","stream_options":[]}`, "stream_options", "must be an object, got a list"},
+		{"completions", `{"prompt":"a","stream":true,"stream_options":{"include_usage":"yes"}}`, "stream_options", "stream_options.include_usage must be true or false"},
+		{"completions", `{"prompt":"a","stop":3}`, "stop", "a string or a list of strings"},
+		{"completions", `{"prompt":"a","stop":[""]}`, "stop", "empty"},
+		{"completions", `{"prompt":"a","stop":["x",null]}`, "stop", "null"},
+		{"completions", `{"prompt":"a","logit_bias":[]}`, "logit_bias", "must be an object, got a list"},
+		{"completions", `{"prompt":"a","logit_bias":{"3":1e39}}`, "logit_bias", "a number of 32 bits"},
+		{"completions", `{"prompt":"a","logit_bias":{"3":101}}`, "logit_bias", "from -100 to 100"},
+		{"completions", `{"prompt":"a","logit_bias":{"5x":1}}`, "logit_bias", "token ids from 0 to"},
+		{"completions", `{"prompt":"a","logit_bias":{"1000000":1}}`, "logit_bias", "token ids from 0 to"},
+		{"completions", `{"prompt":"a","response_format":"json"}`, "response_format", "must be an object, got a string"},
+		{"completions", `{"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":null}}}`, "response_format", "must be an object"},
+		{"completions", `{"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":[]}}}`, "response_format", "want an object"},
+		{"completions", `{"prompt":"a","guided_regex":"("}`, "guided_regex", "regular expression"},
+		{"completions", `{"prompt":"a","guided_regex":"a{9}b{9}","max_tokens":1}`, "guided_regex", "the shortest text of it needs"},
+		{"completions", `{"prompt":"a","logprobs":true}`, "logprobs", "must be a whole number of at most 64 bits, got true or false"},
+		{"chat/completions", `{"messages":null}`, "messages", "a list of at least one message"},
+		{"chat/completions", `{"messages":[]}`, "messages", "a list of at least one message"},
+		{"chat/completions", `{"messages":"hi"}`, "messages", "must be a list, got a string"},
+		{"chat/completions", `{"messages":["hi"]}`, "messages", "must be an object, got a string"},
+		{"chat/completions", `{"messages":[{}]}`, "messages", "messages[0].role must be system, developer, user or assistant"},
+		{"chat/completions", `{"messages":[` + user + `,{"role":"robot","content":"a"}]}`, "messages", `messages[1].role must be system, developer, user or assistant, got "robot"`},
+		{"chat/completions", `{"messages":[{"role":3,"content":"a"}]}`, "messages", "messages.role must be a string, got a number"},
+		{"chat/completions", `{"messages":[{"role":"user"}]}`, "messages", "messages[0].content must be a string or a list of text parts"},
+		{"chat/completions", `{"messages":[{"role":"user","content":null}]}`, "messages", "messages[0].content must be"},
+		{"chat/completions", `{"messages":[{"role":"user","content":{}}]}`, "messages", "messages[0].content must be"},
+		{"chat/completions", `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, "messages", "messages[0].content[0]"},
+		{"chat/completions", `{"messages":[` + user + `],"max_completion_tokens":0}`, "max_completion_tokens", "from 1 to"},
+		{"chat/completions", `{"messages":[` + user + `],"logprobs":3}`, "logprobs", "must be true or false, got a number"},
+		{"chat/completions", `{"messages":[` + user + `],"modalities":[3]}`, "modalities", "must be a string, got a number"},
+	} {
+		code, v := s.post(t, "/v1/"+c.path, c.body)
+		message, _ := at(v, "error", "message").(string)
+		param, _ := at(v, "error", "param").(string)
+		if code != 400 || at(v, "error", "type") != "invalid_request_error" || param != c.param || !strings.Contains(message, c.want) {
+			t.Errorf("%s: status %d, %v; want 400, param %q and a message with %q", c.body, code, v, c.param, c.want)
+		}
+		for _, inside := range []string{"Go ", "struct", "serve:", "serve.", "sample:", "generate:", "json:"} {
+			if strings.Contains(message, inside) {
+				t.Errorf("%s: the message shows what is inside: %q", c.body, message)
+			}
+		}
+	}
+	// An assistant may have said nothing; without a length, the answer is as long as there is room for.
+	if code, v := s.post(t, "/v1/chat/completions", `{"messages":[`+user+`,{"role":"assistant","content":null},`+user+`]}`); code != 200 {
+		t.Errorf("an assistant without content: status %d, %v", code, v)
+	}
+}
+
 func TestKeyAndOrigin(t *testing.T) {
 	s := serveStoryland(t, Options{}, HandlerOptions{Key: "secret"})
 	for _, c := range []struct {

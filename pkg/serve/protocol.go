@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +33,18 @@ func badRequest(param, format string, args ...any) *apiError {
 		e.Param = &param
 	}
 	return e
+}
+
+// about is an error that another package has found, about a field of the request.
+func about(param string, err error) *apiError {
+	message := err.Error()
+	if _, rest, ok := strings.Cut(message, ": "); ok { // without the package's name
+		message = rest
+	}
+	if param != "" {
+		message = param + ": " + message
+	}
+	return badRequest(param, "%s", message)
 }
 
 func (e *apiError) with(status int, code string) *apiError {
@@ -108,41 +123,71 @@ type chatRequest struct {
 }
 
 type message struct {
-	Role    string  `json:"role"`
-	Content content `json:"content"`
-	Name    string  `json:"name"`
-	Refusal any     `json:"refusal"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	Name    string          `json:"name"`
+	Refusal any             `json:"refusal"`
 }
 
-// content is a string, or a list of parts of which only text is understood.
-type content string
-
-func (c *content) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] != '[' {
-		return json.Unmarshal(b, (*string)(c))
+// text is what a message says: its content is a string, or a list of parts of which only text is understood. An assistant may have
+// said nothing.
+func (m message) text() (string, error) {
+	if (m.Content == nil || string(m.Content) == "null") && m.Role == "assistant" {
+		return "", nil
 	}
-	var parts []struct{ Type, Text string }
-	if err := json.Unmarshal(b, &parts); err != nil {
-		return err
+	var text *string
+	if json.Unmarshal(m.Content, &text) == nil && text != nil {
+		return *text, nil
 	}
-	for _, p := range parts {
-		if p.Type != "text" {
-			return badRequest("messages", "content of type %q is not supported, only text", p.Type)
+	parts := list[struct {
+		Type string
+		Text *string
+	}](m.Content)
+	if parts == nil {
+		return "", errors.New("content must be a string or a list of text parts")
+	}
+	var all string
+	for i, p := range parts {
+		if p.Type != "text" || p.Text == nil {
+			return "", fmt.Errorf(`content[%d] is a part of type %q; only {"type": "text", "text": …} is supported`, i, p.Type)
 		}
-		*c += content(p.Text)
+		all += *p.Text
 	}
-	return nil
+	return all, nil
+}
+
+// list reads a JSON list; nil where it is none, is empty, or holds a null.
+func list[T any](b []byte) (out []T) {
+	var items []*T
+	if json.Unmarshal(b, &items) != nil || slices.Contains(items, nil) {
+		return nil
+	}
+	for _, v := range items {
+		out = append(out, *v)
+	}
+	return out
 }
 
 // stops is a string or a list of them.
 type stops []string
 
 func (s *stops) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		*s = stops{""}
-		return json.Unmarshal(b, &(*s)[0])
+	var one *string
+	var several []string
+	switch {
+	case json.Unmarshal(b, &one) == nil:
+		if *s = nil; one != nil {
+			*s = stops{*one}
+		}
+	case json.Unmarshal(b, &several) == nil:
+		*s = several
+	default:
+		return badRequest("stop", "stop must be a string or a list of strings")
 	}
-	return json.Unmarshal(b, (*[]string)(s))
+	if slices.Contains(*s, "") {
+		return badRequest("stop", "stop must not hold an empty string or null")
+	}
+	return nil
 }
 
 // prompts is a text, a list of texts, a list of token ids, or a list of such lists.
@@ -152,23 +197,29 @@ type prompts struct {
 }
 
 func (p *prompts) UnmarshalJSON(b []byte) error {
-	var text string
-	if json.Unmarshal(b, &text) == nil {
-		p.texts = []string{text}
+	*p = prompts{}
+	var text *string
+	if json.Unmarshal(b, &text) == nil && text != nil {
+		p.texts = []string{*text}
 		return nil
 	}
-	var ids []int
-	switch {
-	case json.Unmarshal(b, &p.texts) == nil && len(p.texts) > 0:
-		return nil
-	case json.Unmarshal(b, &ids) == nil && len(ids) > 0:
-		p.texts, p.ids = nil, [][]int{ids}
-		return nil
-	case json.Unmarshal(b, &p.ids) == nil && len(p.ids) > 0:
-		p.texts = nil
+	if p.texts = list[string](b); p.texts != nil {
 		return nil
 	}
-	return badRequest("prompt", "prompt must be a text, a list of texts, a list of token ids or a list of lists of token ids, and not empty")
+	if ids := list[int](b); ids != nil {
+		p.ids = [][]int{ids}
+		return nil
+	}
+	lists := list[json.RawMessage](b)
+	for _, l := range lists {
+		if ids := list[int](l); ids != nil {
+			p.ids = append(p.ids, ids)
+		}
+	}
+	if len(lists) == 0 || len(p.ids) < len(lists) {
+		return badRequest("prompt", "prompt must be a string, a list of strings, a list of token ids or a list of lists of token ids, and not empty")
+	}
+	return nil
 }
 
 // decode reads a request's body. A field that is not known is an error: ignoring it would give the client something else than it
@@ -176,22 +227,57 @@ func (p *prompts) UnmarshalJSON(b []byte) error {
 func decode(body []byte, into any) *apiError {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		var known *apiError
-		if errors.As(err, &known) {
-			return known
+	err := d.Decode(into)
+	var known *apiError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &wrong):
+		return wrongType(wrong)
+	case errors.Is(err, io.EOF):
+		return badRequest("", "the body is empty: it must be a JSON object")
+	case err != nil:
+		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			name = strings.Trim(name, `"`)
+			return badRequest(name, "%s is no field that this server knows here", name)
 		}
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			field := wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
-			return badRequest(field, "%s: want %s, got %s", field, wrong.Type, wrong.Value)
-		}
-		return badRequest("", "the body is not a request: %v", err)
-	}
-	if d.More() {
+		return badRequest("", "the body is not JSON: %v", err)
+	case string(bytes.TrimSpace(body)) == "null":
+		return badRequest("", "the body must be an object, got null")
+	case d.More():
 		return badRequest("", "the body has something after the request")
 	}
 	return nil
+}
+
+// wrongType says in JSON's words what a value should have been.
+func wrongType(e *json.UnmarshalTypeError) *apiError {
+	got := map[string]string{"array": "a list", "object": "an object", "string": "a string", "bool": "true or false", "number": "a number"}[e.Value]
+	if n, ok := strings.CutPrefix(e.Value, "number "); ok {
+		got = fmt.Sprintf("%.40s", n)
+	}
+	var want string
+	switch e.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int64:
+		want = "a whole number of at most 64 bits"
+	case reflect.Float32, reflect.Float64:
+		want = fmt.Sprintf("a number of %d bits", e.Type.Bits())
+	case reflect.Slice:
+		want = "a list"
+	default:
+		want = "an object"
+	}
+	path := strings.TrimPrefix(e.Field, "common.") // of the embedded struct
+	if path == "" {
+		return badRequest("", "the body must be %s, got %s", want, got)
+	}
+	field, _, _ := strings.Cut(path, ".")
+	return badRequest(field, "%s must be %s, got %s", path, want, got)
 }
 
 type usage struct {

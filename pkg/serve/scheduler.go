@@ -46,6 +46,11 @@ func New(r Runner, opts Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d := opts.Draft; d != nil {
+		if err := d.Validate(r.context()); err != nil {
+			return nil, fmt.Errorf("serve: %w", err)
+		}
+	}
 	if opts.Prefix != NoPrefix && r.changes(1, r.context()) {
 		return nil, errUnstable(opts.Prefix)
 	}
@@ -86,7 +91,7 @@ func (s *Scheduler) Submit(r *Request, onToken func(generate.Token), onDone func
 		limit = min(limit, m)
 	}
 	if m := r.Options.MaxNewTokens; m > 0 {
-		limit = min(limit, len(r.Prompt)+m)
+		limit = min(limit, len(r.Prompt)+min(m, limit))
 	}
 	for i := range n {
 		q := &sequence{job: job, index: i, limit: limit}
@@ -143,7 +148,11 @@ func (s *Scheduler) Cancel(j *Job) {
 // end stops all of a job's sequences from outside.
 func (s *Scheduler) end(j *Job, err error) {
 	for _, q := range j.seqs {
-		if !q.Done() {
+		switch {
+		case q.Done():
+		case err != nil:
+			q.Fail()
+		default:
 			q.Cancel()
 		}
 		s.forget(q)

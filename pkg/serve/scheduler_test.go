@@ -251,6 +251,11 @@ func TestStreamEnds(t *testing.T) {
 	if jobs[0].Err() != nil || !jobs[0].Record.Cancelled || !errors.Is(jobs[1].Err(), broken) || jobs[2].Err() != nil {
 		t.Errorf("errors %v, %v, %v; want none, broken, none", jobs[0].Err(), jobs[1].Err(), jobs[2].Err())
 	}
+	for i, want := range []generate.Reason{generate.ReasonCancelled, generate.ReasonError} {
+		if got := jobs[i].Results()[0].Reason; got != want {
+			t.Errorf("request %d: reason %q, want %q", i, got, want)
+		}
+	}
 	for i, n := range []int{4, 4, 9} {
 		if got := len(jobs[i].Results()[0].IDs); got != n {
 			t.Errorf("request %d: %d tokens, want %d", i, got, n)
@@ -271,6 +276,7 @@ func TestBadOptions(t *testing.T) {
 		"contiguous memory without size":   {Memory: Contiguous},
 		"patience without prefill first":   {WaitRatio: 1},
 		"a watermark that is not a number": {Watermark: math.NaN()},
+		"more proposals than the context":  {Draft: &generate.Draft{Tokens: math.MaxInt}},
 	} {
 		if _, err := New(Model(m), o); err == nil || !strings.HasPrefix(err.Error(), "serve: ") {
 			t.Errorf("%s: %v", name, err)
@@ -305,6 +311,9 @@ func TestBadRequests(t *testing.T) {
 	}
 	if !s.Idle() || s.Pool().Stats().InUse != 0 {
 		t.Error("refused requests have left something")
+	}
+	if _, err := s.Submit(&Request{Prompt: ids, Options: generate.Options{MaxNewTokens: math.MaxInt}}, nil, nil); err == nil || !strings.Contains(err.Error(), "32 blocks, there are 8") {
+		t.Errorf("as many tokens as an int holds: %v, want an error about the blocks that the context takes", err)
 	}
 	good := &Request{Prompt: ids, Options: generate.Options{MaxNewTokens: 5}}
 	if _, err := s.Submit(good, nil, nil); err != nil {

@@ -191,6 +191,7 @@ type generator interface {
 	Done() bool
 	Push(logits []float32) error
 	Cancel()
+	Fail()
 	Result() *generate.Result
 	Free()
 }

@@ -16,7 +16,7 @@ const (
 	Preempted // it has been put aside
 )
 
-// States are the names of these, in order.
+// States are the names of what a request may be doing, from NotThere to Preempted.
 var States = []string{"not there", "queued", "prefill", "decode", "preempted"}
 
 // State is what the request is doing at a time.
@@ -77,7 +77,7 @@ type Case struct {
 	Options Options
 }
 
-// Outcome is what it made of a trace.
+// Outcome is what one case made of a trace.
 type Outcome struct {
 	Name    string
 	Run     *Run

@@ -106,7 +106,10 @@ func TestOpenErrors(t *testing.T) {
 		{write("x.gguf", "GGUF"), "byte"},
 		{write("two/a.model", "x"), "not a vocabulary"},
 		{write("tekken.json", `{"config":{"pattern":"a","default_vocab_size":9,"default_num_special_tokens":1},"vocab":[]}`), "vocabulary of 9"},
-		{write("c/tokenizer_config.json", `{"bos_token":5}`), "no merges.txt"},
+		{write("c/tokenizer_config.json", `{"bos_token":5}`), "a tokenizer's settings, not a vocabulary: want tokenizer.json"},
+		{write("d/config.json", `{"model_type": "llama", "vocab_size": 5}`), "a model's configuration, not a vocabulary: give " + write("d/tokenizer.json", tiny)},
+		{write("e/model.safetensors", ""), "a file of weights, not a vocabulary: want tokenizer.json"},
+		{write("other.json", `{"a": "b"}`), "neither a tokenizer.json nor a vocabulary"},
 	} {
 		_, err := Open(test.path)
 		if err == nil || !strings.Contains(err.Error(), test.want) {

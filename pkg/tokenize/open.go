@@ -38,6 +38,9 @@ func open(path string) (*Tokenizer, error) {
 	if strings.HasSuffix(path, ".gguf") {
 		return openGGUF(path)
 	}
+	if what := neighbour(filepath.Base(path)); what != "" {
+		return nil, fmt.Errorf("this is %s, not a vocabulary: %s", what, inPlaceOf(path))
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, reason(err)
@@ -60,7 +63,7 @@ func open(path string) (*Tokenizer, error) {
 			t, err = m.build()
 		}
 	default:
-		return nil, errors.New("not a vocabulary that can be read: want tokenizer.json, .model, vocab.txt, vocab.json, .tiktoken, tekken.json or .gguf")
+		return nil, errors.New("not a vocabulary that can be read: want " + readable)
 	}
 	if err != nil {
 		return nil, err
@@ -99,6 +102,34 @@ func vocabularyIn(dir string) (string, error) {
 		}
 	}
 	return "", errors.New("no vocabulary in this directory")
+}
+
+// readable names the files that Open reads.
+const readable = "tokenizer.json, .model, vocab.txt, vocab.json, .tiktoken, tekken.json or .gguf"
+
+// neighbour says what a checkpoint's file is that often lies beside the
+// vocabulary but holds none; "" for others.
+func neighbour(name string) string {
+	if strings.HasSuffix(name, ".safetensors") {
+		return "a file of weights"
+	}
+	return map[string]string{
+		"config.json":                  "a model's configuration",
+		"generation_config.json":       "the settings of a model's generation",
+		"tokenizer_config.json":        "a tokenizer's settings",
+		"special_tokens_map.json":      "a list of special tokens",
+		"added_tokens.json":            "a list of added tokens",
+		"model.safetensors.index.json": "an index of weights",
+	}[name]
+}
+
+// inPlaceOf says which file to give instead of one that holds no vocabulary.
+func inPlaceOf(path string) string {
+	dir := filepath.Dir(path)
+	if found, err := vocabularyIn(dir); err == nil {
+		return "give " + found
+	}
+	return "want " + readable + ", and there is none in " + dir
 }
 
 func escapeGlob(dir string) string {

@@ -17,7 +17,7 @@ func openGPT2(path, data string) (*Tokenizer, error) {
 	}
 	var m hfModel
 	if err := m.readVocab(r); err != nil {
-		return nil, err
+		return nil, fmt.Errorf(`neither a tokenizer.json nor a vocabulary {"token": id, …}: %w`, err)
 	}
 	if err := r.end(); err != nil {
 		return nil, err
