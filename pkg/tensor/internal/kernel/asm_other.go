@@ -1,8 +1,8 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package kernel
 
-func detect() Level { return Go }
+func detect() []Level { return []Level{Go} }
 
 // The functions below are never reached at level Go.
 
@@ -39,7 +39,7 @@ func quantizeRow(q []int8, scales, sums32, sums16, x []float32) {}
 
 func int8Rows(y []float32, in *Input, i int, typ Type, w []byte, rows int) {}
 
-var vnni = false
+var byteDots = false
 
 func fewRows() int { return 0 }
 

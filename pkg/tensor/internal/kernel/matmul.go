@@ -113,7 +113,7 @@ func (s *scratch) gemm(c []float32, ldc int, a []float32, lda int, b []float32, 
 		gemmPanel(&c[0], ldc, &a[0], lda, &b[0], ldb, m, k, n, add)
 		return
 	}
-	// AVX2 writes whole vectors only: the panel is copied if it is somebody's rows, and so is the result.
+	// AVX2 and NEON write whole panels only: the panel is copied if it is somebody's rows, and so is the result.
 	width := panelWidth()
 	if ldb != width {
 		for j := range k {
