@@ -2622,6 +2622,7 @@ TEXT ·dequantQ41NEON(SB), NOSPLIT, $0-24
 	WORD $0xad40747c // ldp q28, q29, [x3, #0]
 	WORD $0xad417c7e // ldp q30, q31, [x3, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
 loop:
 	WORD $0x7d400038 // ldr h24, [x1, #0]
 	WORD $0x1ee24318 // fcvt s24, h24
@@ -2684,6 +2685,9 @@ TEXT ·dotQ41NEON(SB), NOSPLIT, $0-48
 	WORD $0xad40753c // ldp q28, q29, [x9, #0]
 	WORD $0xad417d3e // ldp q30, q31, [x9, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
+	FMOVS $(8.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -2696,10 +2700,12 @@ block:
 	WORD $0x1ee24318 // fcvt s24, h24
 	WORD $0x7d400419 // ldr h25, [x0, #2]
 	WORD $0x1ee24339 // fcvt s25, h25
+	WORD $0x4e33cf19 // fmla v25.4s, v24.4s, v19.4s
 	WORD $0xbc40448c // ldr s12, [x4], #4
-	WORD $0x4f991182 // fmla v2.4s, v12.4s, v25.s[0]
+	WORD $0x4e39cd82 // fmla v2.4s, v12.4s, v25.4s
 	WORD $0x3cc0400e // ldur q14, [x0, #4]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -2715,6 +2721,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -2972,6 +2979,8 @@ TEXT ·dotQ51NEON(SB), NOSPLIT, $0-48
 	WORD $0x4f00e615 // movi v21.16b, #16
 	MOVD $bits<>(SB), R10
 	WORD $0xad405d56 // ldp q22, q23, [x10, #0]
+	FMOVS $(16.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -2984,8 +2993,9 @@ block:
 	WORD $0x1ee24318 // fcvt s24, h24
 	WORD $0x7d400419 // ldr h25, [x0, #2]
 	WORD $0x1ee24339 // fcvt s25, h25
+	WORD $0x4e33cf19 // fmla v25.4s, v24.4s, v19.4s
 	WORD $0xbc40448c // ldr s12, [x4], #4
-	WORD $0x4f991182 // fmla v2.4s, v12.4s, v25.s[0]
+	WORD $0x4e39cd82 // fmla v2.4s, v12.4s, v25.4s
 	WORD $0x7d400810 // ldr h16, [x0, #4]
 	WORD $0x4e160210 // tbl v16.16b, {v16.16b}, v22.16b
 	WORD $0x4e378e10 // cmtst v16.16b, v16.16b, v23.16b
@@ -2997,6 +3007,7 @@ block:
 	WORD $0x3cc0800e // ldur q14, [x0, #8]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
 	WORD $0x4eb01ca5 // orr v5.16b, v5.16b, v16.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3013,6 +3024,7 @@ block:
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
 	WORD $0x4eb11ca5 // orr v5.16b, v5.16b, v17.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3050,6 +3062,7 @@ TEXT ·dequantQ4KNEON(SB), NOSPLIT, $0-24
 	WORD $0xad40747c // ldp q28, q29, [x3, #0]
 	WORD $0xad417c7e // ldp q30, q31, [x3, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
 loop:
 	MOVD 4(R1), R4
 	MOVWU 12(R1), R5
@@ -3414,6 +3427,9 @@ TEXT ·dotQ4KNEON(SB), NOSPLIT, $0-48
 	WORD $0xad40753c // ldp q28, q29, [x9, #0]
 	WORD $0xad417d3e // ldp q30, q31, [x9, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
+	FMOVS $(8.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -3449,11 +3465,14 @@ block:
 	WORD $0x4f8d9339 // fmul v25.4s, v25.4s, v13.s[0]
 	WORD $0x4f8d937b // fmul v27.4s, v27.4s, v13.s[0]
 	WORD $0xacc1348c // ldp q12, q13, [x4], #32
-	WORD $0x4eaccf22 // fmls v2.4s, v25.4s, v12.4s
-	WORD $0x4eadcf62 // fmls v2.4s, v27.4s, v13.4s
+	WORD $0x4eb3cf19 // fmls v25.4s, v24.4s, v19.4s
+	WORD $0x4eb9cd82 // fmls v2.4s, v12.4s, v25.4s
+	WORD $0x4eb3cf5b // fmls v27.4s, v26.4s, v19.4s
+	WORD $0x4ebbcda2 // fmls v2.4s, v13.4s, v27.4s
 	WORD $0x3dc0040e // ldr q14, [x0, #16]
 	WORD $0x3dc0080f // ldr q15, [x0, #32]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3469,6 +3488,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3486,6 +3506,7 @@ block:
 	WORD $0x4f981060 // fmla v0.4s, v3.4s, v24.s[0]
 	WORD $0x4f981081 // fmla v1.4s, v4.4s, v24.s[0]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3501,6 +3522,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3520,6 +3542,7 @@ block:
 	WORD $0x3dc00c0e // ldr q14, [x0, #48]
 	WORD $0x3dc0100f // ldr q15, [x0, #64]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3535,6 +3558,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3552,6 +3576,7 @@ block:
 	WORD $0x4f981860 // fmla v0.4s, v3.4s, v24.s[2]
 	WORD $0x4f981881 // fmla v1.4s, v4.4s, v24.s[2]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3567,6 +3592,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3586,6 +3612,7 @@ block:
 	WORD $0x3dc0140e // ldr q14, [x0, #80]
 	WORD $0x3dc0180f // ldr q15, [x0, #96]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3601,6 +3628,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3618,6 +3646,7 @@ block:
 	WORD $0x4f9a1060 // fmla v0.4s, v3.4s, v26.s[0]
 	WORD $0x4f9a1081 // fmla v1.4s, v4.4s, v26.s[0]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3633,6 +3662,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3652,6 +3682,7 @@ block:
 	WORD $0x3dc01c0e // ldr q14, [x0, #112]
 	WORD $0x3dc0200f // ldr q15, [x0, #128]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3667,6 +3698,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3684,6 +3716,7 @@ block:
 	WORD $0x4f9a1860 // fmla v0.4s, v3.4s, v26.s[2]
 	WORD $0x4f9a1881 // fmla v1.4s, v4.4s, v26.s[2]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -3699,6 +3732,7 @@ block:
 	WORD $0x4e2ccd03 // fmla v3.4s, v8.4s, v12.4s
 	WORD $0x4e2dcd24 // fmla v4.4s, v9.4s, v13.4s
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4152,6 +4186,8 @@ TEXT ·dotQ5KNEON(SB), NOSPLIT, $0-48
 	WORD $0xad417d3e // ldp q30, q31, [x9, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
 	WORD $0x4f00e615 // movi v21.16b, #16
+	FMOVS $(16.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -4187,8 +4223,10 @@ block:
 	WORD $0x4f8d9339 // fmul v25.4s, v25.4s, v13.s[0]
 	WORD $0x4f8d937b // fmul v27.4s, v27.4s, v13.s[0]
 	WORD $0xacc1348c // ldp q12, q13, [x4], #32
-	WORD $0x4eaccf22 // fmls v2.4s, v25.4s, v12.4s
-	WORD $0x4eadcf62 // fmls v2.4s, v27.4s, v13.4s
+	WORD $0x4eb3cf19 // fmls v25.4s, v24.4s, v19.4s
+	WORD $0x4eb9cd82 // fmls v2.4s, v12.4s, v25.4s
+	WORD $0x4eb3cf5b // fmls v27.4s, v26.4s, v19.4s
+	WORD $0x4ebbcda2 // fmls v2.4s, v13.4s, v27.4s
 	WORD $0x3dc00410 // ldr q16, [x0, #16]
 	WORD $0x3dc00811 // ldr q17, [x0, #32]
 	WORD $0x3dc00c0e // ldr q14, [x0, #48]
@@ -4197,6 +4235,7 @@ block:
 	WORD $0x4f0c560c // shl v12.16b, v16.16b, #4
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4215,6 +4254,7 @@ block:
 	WORD $0x4f0c562c // shl v12.16b, v17.16b, #4
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4235,6 +4275,7 @@ block:
 	WORD $0x4f0b560c // shl v12.16b, v16.16b, #3
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4253,6 +4294,7 @@ block:
 	WORD $0x4f0b562c // shl v12.16b, v17.16b, #3
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4275,6 +4317,7 @@ block:
 	WORD $0x4f0a560c // shl v12.16b, v16.16b, #2
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4293,6 +4336,7 @@ block:
 	WORD $0x4f0a562c // shl v12.16b, v17.16b, #2
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4313,6 +4357,7 @@ block:
 	WORD $0x4f09560c // shl v12.16b, v16.16b, #1
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4331,6 +4376,7 @@ block:
 	WORD $0x4f09562c // shl v12.16b, v17.16b, #1
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4353,6 +4399,7 @@ block:
 	WORD $0x4eb01e0c // mov v12.16b, v16.16b
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4371,6 +4418,7 @@ block:
 	WORD $0x4eb11e2c // mov v12.16b, v17.16b
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4391,6 +4439,7 @@ block:
 	WORD $0x6f0f060c // ushr v12.16b, v16.16b, #1
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4409,6 +4458,7 @@ block:
 	WORD $0x6f0f062c // ushr v12.16b, v17.16b, #1
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4431,6 +4481,7 @@ block:
 	WORD $0x6f0e060c // ushr v12.16b, v16.16b, #2
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4449,6 +4500,7 @@ block:
 	WORD $0x6f0e062c // ushr v12.16b, v17.16b, #2
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4469,6 +4521,7 @@ block:
 	WORD $0x6f0d060c // ushr v12.16b, v16.16b, #3
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -4487,6 +4540,7 @@ block:
 	WORD $0x6f0d062c // ushr v12.16b, v17.16b, #3
 	WORD $0x4e351d8c // and v12.16b, v12.16b, v21.16b
 	WORD $0x4eac1ca5 // orr v5.16b, v5.16b, v12.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x4e1c00a6 // tbl v6.16b, {v5.16b}, v28.16b
 	WORD $0x4e1d00a7 // tbl v7.16b, {v5.16b}, v29.16b
 	WORD $0x4e1e00a8 // tbl v8.16b, {v5.16b}, v30.16b
@@ -5451,6 +5505,9 @@ TEXT ·int8Q41NEON(SB), NOSPLIT, $0-56
 	MOVD rows+16(FP), R8
 	MOVD blocks+24(FP), R9
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
+	FMOVS $(8.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -5464,17 +5521,20 @@ block:
 	WORD $0x1ee24318 // fcvt s24, h24
 	WORD $0x7d400419 // ldr h25, [x0, #2]
 	WORD $0x1ee24339 // fcvt s25, h25
+	WORD $0x4e33cf19 // fmla v25.4s, v24.4s, v19.4s
 	WORD $0xbc4044cc // ldr s12, [x6], #4
-	WORD $0x4f991182 // fmla v2.4s, v12.4s, v25.s[0]
+	WORD $0x4e39cd82 // fmla v2.4s, v12.4s, v25.4s
 	WORD $0xbc4044ac // ldr s12, [x5], #4
 	WORD $0x1e2c0b18 // fmul s24, s24, s12
 	WORD $0x3cc0400e // ldur q14, [x0, #4]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5503,6 +5563,9 @@ TEXT ·int8Q41SDOT(SB), NOSPLIT, $0-56
 	MOVD rows+16(FP), R8
 	MOVD blocks+24(FP), R9
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
+	FMOVS $(8.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -5516,16 +5579,19 @@ block:
 	WORD $0x1ee24318 // fcvt s24, h24
 	WORD $0x7d400419 // ldr h25, [x0, #2]
 	WORD $0x1ee24339 // fcvt s25, h25
+	WORD $0x4e33cf19 // fmla v25.4s, v24.4s, v19.4s
 	WORD $0xbc4044cc // ldr s12, [x6], #4
-	WORD $0x4f991182 // fmla v2.4s, v12.4s, v25.s[0]
+	WORD $0x4e39cd82 // fmla v2.4s, v12.4s, v25.4s
 	WORD $0xbc4044ac // ldr s12, [x5], #4
 	WORD $0x1e2c0b18 // fmul s24, s24, s12
 	WORD $0x3cc0400e // ldur q14, [x0, #4]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
@@ -5555,6 +5621,9 @@ TEXT ·int8Q4KNEON(SB), NOSPLIT, $0-56
 	WORD $0xad40757c // ldp q28, q29, [x11, #0]
 	WORD $0xad417d7e // ldp q30, q31, [x11, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
+	FMOVS $(8.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -5591,19 +5660,23 @@ block:
 	WORD $0x4f8d9339 // fmul v25.4s, v25.4s, v13.s[0]
 	WORD $0x4f8d937b // fmul v27.4s, v27.4s, v13.s[0]
 	WORD $0xacc134cc // ldp q12, q13, [x6], #32
-	WORD $0x4eaccf22 // fmls v2.4s, v25.4s, v12.4s
-	WORD $0x4eadcf62 // fmls v2.4s, v27.4s, v13.4s
+	WORD $0x4eb3cf19 // fmls v25.4s, v24.4s, v19.4s
+	WORD $0x4eb9cd82 // fmls v2.4s, v12.4s, v25.4s
+	WORD $0x4eb3cf5b // fmls v27.4s, v26.4s, v19.4s
+	WORD $0x4ebbcda2 // fmls v2.4s, v13.4s, v27.4s
 	WORD $0xacc134ac // ldp q12, q13, [x5], #32
 	WORD $0x6e2cdf18 // fmul v24.4s, v24.4s, v12.4s
 	WORD $0x6e2ddf5a // fmul v26.4s, v26.4s, v13.4s
 	WORD $0x3dc0040e // ldr q14, [x0, #16]
 	WORD $0x3dc0080f // ldr q15, [x0, #32]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5611,11 +5684,13 @@ block:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f981060 // fmla v0.4s, v3.4s, v24.s[0]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5625,11 +5700,13 @@ block:
 	WORD $0x3dc00c0e // ldr q14, [x0, #48]
 	WORD $0x3dc0100f // ldr q15, [x0, #64]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5637,11 +5714,13 @@ block:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f981860 // fmla v0.4s, v3.4s, v24.s[2]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5651,11 +5730,13 @@ block:
 	WORD $0x3dc0140e // ldr q14, [x0, #80]
 	WORD $0x3dc0180f // ldr q15, [x0, #96]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5663,11 +5744,13 @@ block:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f9a1060 // fmla v0.4s, v3.4s, v26.s[0]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5677,11 +5760,13 @@ block:
 	WORD $0x3dc01c0e // ldr q14, [x0, #112]
 	WORD $0x3dc0200f // ldr q15, [x0, #128]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5689,11 +5774,13 @@ block:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f9a1860 // fmla v0.4s, v3.4s, v26.s[2]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x0e25c109 // smull v9.8h, v8.8b, v5.8b
 	WORD $0x4e258109 // smlal2 v9.8h, v8.16b, v5.16b
@@ -5725,6 +5812,9 @@ TEXT ·int8Q4KSDOT(SB), NOSPLIT, $0-56
 	WORD $0xad40757c // ldp q28, q29, [x11, #0]
 	WORD $0xad417d7e // ldp q30, q31, [x11, #32]
 	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f00e515 // movi v21.16b, #8
+	FMOVS $(8.0), F19
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]
 row:
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -5761,27 +5851,33 @@ block:
 	WORD $0x4f8d9339 // fmul v25.4s, v25.4s, v13.s[0]
 	WORD $0x4f8d937b // fmul v27.4s, v27.4s, v13.s[0]
 	WORD $0xacc134cc // ldp q12, q13, [x6], #32
-	WORD $0x4eaccf22 // fmls v2.4s, v25.4s, v12.4s
-	WORD $0x4eadcf62 // fmls v2.4s, v27.4s, v13.4s
+	WORD $0x4eb3cf19 // fmls v25.4s, v24.4s, v19.4s
+	WORD $0x4eb9cd82 // fmls v2.4s, v12.4s, v25.4s
+	WORD $0x4eb3cf5b // fmls v27.4s, v26.4s, v19.4s
+	WORD $0x4ebbcda2 // fmls v2.4s, v13.4s, v27.4s
 	WORD $0xacc134ac // ldp q12, q13, [x5], #32
 	WORD $0x6e2cdf18 // fmul v24.4s, v24.4s, v12.4s
 	WORD $0x6e2ddf5a // fmul v26.4s, v26.4s, v13.4s
 	WORD $0x3dc0040e // ldr q14, [x0, #16]
 	WORD $0x3dc0080f // ldr q15, [x0, #32]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f981060 // fmla v0.4s, v3.4s, v24.s[0]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
@@ -5789,19 +5885,23 @@ block:
 	WORD $0x3dc00c0e // ldr q14, [x0, #48]
 	WORD $0x3dc0100f // ldr q15, [x0, #64]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f981860 // fmla v0.4s, v3.4s, v24.s[2]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
@@ -5809,19 +5909,23 @@ block:
 	WORD $0x3dc0140e // ldr q14, [x0, #80]
 	WORD $0x3dc0180f // ldr q15, [x0, #96]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f9a1060 // fmla v0.4s, v3.4s, v26.s[0]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
@@ -5829,19 +5933,23 @@ block:
 	WORD $0x3dc01c0e // ldr q14, [x0, #112]
 	WORD $0x3dc0200f // ldr q15, [x0, #128]
 	WORD $0x4e341dc5 // and v5.16b, v14.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e341de5 // and v5.16b, v15.16b, v20.16b
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f9a1860 // fmla v0.4s, v3.4s, v26.s[2]
 	WORD $0x6f0c05c5 // ushr v5.16b, v14.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4f00e403 // movi v3.16b, #0
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x6f0c05e5 // ushr v5.16b, v15.16b, #4
+	WORD $0x6e3584a5 // sub v5.16b, v5.16b, v21.16b
 	WORD $0x3cc10488 // ldr q8, [x4], #16
 	WORD $0x4e859503 // sdot v3.4s, v8.16b, v5.16b
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s

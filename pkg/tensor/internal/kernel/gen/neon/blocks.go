@@ -5,11 +5,12 @@ package main
 type format struct {
 	name       string
 	len, bytes int
+	middle     int  // of the range of the numbers, where there are minima
 	perScale   int  // groups that share a scale: 1 or 2
 	minimum    int  // 1 if minima are added, -1 if they are subtracted, 0 if there are none
 	int8       bool // has a kernel for int8 activations
 
-	constants func(a *asm)        // fills registers 20…23, once
+	constants func(a *asm)        // fills registers 20…23, once; where there are minima, 21 is the middle of the numbers' range
 	scales    func(a *asm, w reg) // fills 24…27 for the block at w
 	// numbers makes the groups of the block at w in their order and calls emit with the register of each. It may use
 	// registers 5 and 12…19; 12 and 13 are free again in emit.
@@ -17,48 +18,49 @@ type format struct {
 }
 
 // Registers of the kernels on formats: 0 and 1 sum the products, 2 the minima; 3 and 4 the products of one scale; 6…9
-// are numbers as float32, 10…13 numbers of x; 28…31 spread bytes.
+// are numbers as float32, 10…13 numbers of x; 19 is the middle of the range as float32; 28…31 spread bytes.
 const (
 	minima  = 2
 	product = 3
 	current = 5
 	wide    = 6
 	xv      = 10
+	middle  = 19
 	scale   = 24
 	spread  = 28
 )
 
 var formats = []format{
-	{"Q80", 32, 34, 2, 0, true, func(*asm) {}, scale32(false), func(a *asm, w reg, emit func(int, int)) {
+	{"Q80", 32, 34, 0, 2, 0, true, func(*asm) {}, scale32(false), func(a *asm, w reg, emit func(int, int)) {
 		a.load('q', 14, w, 2)
 		a.load('q', 15, w, 18)
 		emit(0, 14)
 		emit(1, 15)
 	}},
-	{"Q40", 32, 18, 2, 0, true, constants(15, 8), scale32(false), func(a *asm, w reg, emit func(int, int)) {
+	{"Q40", 32, 18, 0, 2, 0, true, constants(15, 8), scale32(false), func(a *asm, w reg, emit func(int, int)) {
 		a.load('q', 14, w, 2)
 		nibbles(a, 14, func(half int) {
 			a.op("sub.16b", current, current, 21)
 			emit(half, current)
 		})
 	}},
-	{"Q41", 32, 20, 2, 1, true, constants(15), scale32(true), func(a *asm, w reg, emit func(int, int)) {
+	{"Q41", 32, 20, 8, 2, 1, true, constants(15, 8), scale32(true), func(a *asm, w reg, emit func(int, int)) {
 		a.load('q', 14, w, 4)
 		nibbles(a, 14, func(half int) { emit(half, current) })
 	}},
-	{"Q50", 32, 22, 2, 0, false, constantsQ5, scale32(false), func(a *asm, w reg, emit func(int, int)) {
+	{"Q50", 32, 22, 0, 2, 0, false, constantsQ5, scale32(false), func(a *asm, w reg, emit func(int, int)) {
 		numbersQ5(a, w, 2, func(half int) {
 			a.op("sub.16b", current, current, 21)
 			emit(half, current)
 		})
 	}},
-	{"Q51", 32, 24, 2, 1, false, constantsQ5, scale32(true), func(a *asm, w reg, emit func(int, int)) {
+	{"Q51", 32, 24, 16, 2, 1, false, constantsQ5, scale32(true), func(a *asm, w reg, emit func(int, int)) {
 		numbersQ5(a, w, 4, func(half int) { emit(half, current) })
 	}},
-	{"Q4K", 256, 144, 2, -1, true, constants(15), scalesQ45K, func(a *asm, w reg, emit func(int, int)) {
+	{"Q4K", 256, 144, 8, 2, -1, true, constants(15, 8), scalesQ45K, func(a *asm, w reg, emit func(int, int)) {
 		numbersQ45K(a, w, 16, func(group int) { emit(group, current) })
 	}},
-	{"Q5K", 256, 176, 2, -1, false, constants(15, 16), scalesQ45K, func(a *asm, w reg, emit func(int, int)) {
+	{"Q5K", 256, 176, 16, 2, -1, false, constants(15, 16), scalesQ45K, func(a *asm, w reg, emit func(int, int)) {
 		a.load('q', 16, w, 16)
 		a.load('q', 17, w, 32)
 		numbersQ45K(a, w, 48, func(group int) {
@@ -68,7 +70,7 @@ var formats = []format{
 			emit(group, current)
 		})
 	}},
-	{"Q6K", 256, 210, 1, 0, true, constants(15, 48, 32), scalesQ6K, numbersQ6K},
+	{"Q6K", 256, 210, 0, 1, 0, true, constants(15, 48, 32), scalesQ6K, numbersQ6K},
 }
 
 // constants fills registers with one byte each.
@@ -286,6 +288,10 @@ func blockRows(a *asm, f format, setup, row, block func(), w reg) {
 	y, rows, blocks, n := a.arg("y"), a.arg("rows"), a.arg("blocks"), a.reg()
 	setup()
 	f.constants(a)
+	if f.minimum != 0 {
+		a.code("FMOVS $(%d.0), F%d", f.middle, middle)
+		a.dup(middle, middle, 0)
+	}
 	a.label("row")
 	a.zero(0, 3)
 	a.code("MOVD %v, %v", blocks, n)
@@ -307,18 +313,33 @@ func blockRows(a *asm, f format, setup, row, block func(), w reg) {
 	a.code("RET")
 }
 
-// addMinima adds the products of a block's minima with the sums of each 32 numbers of x: Σ(d·q+m)x = d·Σqx + m·Σx.
+// addMinima adds the products of a block's minima with the sums of each 32 numbers of x. The minimum that is meant belongs
+// to numbers counted from the middle c of their range: Σ(d·q+m)x = d·Σ(q-c)x + (m+c·d)·Σx. The two sums are then small, while Σqx and m·Σx
+// would nearly cancel.
 func (f format) addMinima(a *asm, sums reg) {
+	op := map[int]string{1: "fmla", -1: "fmls"}[f.minimum]
 	switch {
 	case f.minimum == 0:
 	case f.len == 32:
+		a.op(op, scale+1, scale, middle)
 		a.loadNext('s', 12, sums)
-		a.byLane("fmla", minima, 12, scale+1, 0)
+		a.op(op, minima, 12, scale+1)
 	default:
 		a.loadPairNext(12, 13, sums)
-		a.op("fmls", minima, scale+1, 12)
-		a.op("fmls", minima, scale+3, 13)
+		for i := range 2 {
+			a.op(op, scale+2*i+1, scale+2*i, middle)
+			a.op(op, minima, 12+i, scale+2*i+1)
+		}
 	}
+}
+
+// centred is the register with the numbers in v counted from the middle of their range, where addMinima wants that.
+func (f format) centred(a *asm, v int) int {
+	if f.minimum == 0 {
+		return v
+	}
+	a.op("sub.16b", current, v, 21)
+	return current
 }
 
 // dot is the matrix–vector product. The products of one scale are summed first, then scaled.
@@ -342,7 +363,7 @@ func dot(a *asm, f format) {
 	}, func() {
 		f.addMinima(a, sp)
 		f.numbers(a, w, func(group, v int) {
-			floats(a, wide, v)
+			floats(a, wide, f.centred(a, v))
 			a.loadsNext(xv, 4, xp)
 			for i := range 4 {
 				if to := product + i%2; i < 2 && group%f.perScale == 0 {

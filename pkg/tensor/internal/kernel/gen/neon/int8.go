@@ -25,6 +25,7 @@ func dotInt8(a *asm, f format, sdot bool) {
 		f.scaleX(a, xp)
 		f.numbers(a, w, func(group, v int) {
 			const x, pairs = 8, 9
+			v = f.centred(a, v)
 			first := group%f.perScale == 0
 			a.loadNext('q', x, qp)
 			switch {
