@@ -6477,8 +6477,6 @@ loop:
 	WORD $0x1e321910 // fdiv s16, s8, s18
 	WORD $0xbc004430 // str s16, [x1], #4
 	WORD $0x1e301a71 // fdiv s17, s19, s16
-	WORD $0x5ea0da08 // fcmeq s8, s16, #0.0
-	WORD $0x4e681e31 // bic v17.16b, v17.16b, v8.16b
 	WORD $0x4f919000 // fmul v0.4s, v0.4s, v17.s[0]
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	WORD $0x4ea01c08 // mov v8.16b, v0.16b

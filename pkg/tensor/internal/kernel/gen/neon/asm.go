@@ -152,7 +152,6 @@ var instructions = map[string]instruction{
 	"fadd.s":    {0x1e202800, lane3},
 	"faddp":     {0x6e20d400, words3},
 	"faddp.s":   {0x7e30d800, "s#, v#.2s"},
-	"fcmeq.s":   {0x5ea0d800, "s#, s#, #0.0"},
 	"fcmgt":     {0x6ea0e400, words3},
 	"fcvt":      {0x1ee24000, "s#, h#"},
 	"fcvtl":     {0x0e217800, "v#.4s, v#.4h"},

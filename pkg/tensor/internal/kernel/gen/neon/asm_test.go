@@ -27,7 +27,6 @@ func TestEncodings(t *testing.T) {
 	p := reg(2)
 	a.op("fadd", 1, 2, 3)
 	a.op("scvtf.24", 1, 2)
-	a.op("fcmeq.s", 1, 2)
 	a.op("tbl", 1, 2, 3)
 	a.byLane("fmla", 1, 2, 19, 1)
 	a.byLane("fmls", 1, 2, 3, 3)
@@ -54,7 +53,6 @@ func TestEncodings(t *testing.T) {
 	a.broadcastNext(1, p)
 	want := `4e23d441 fadd v1.4s, v2.4s, v3.4s
 4f28e441 scvtf v1.4s, v2.4s, #24
-5ea0d841 fcmeq s1, s2, #0.0
 4e030041 tbl v1.16b, {v2.16b}, v3.16b
 4fb31041 fmla v1.4s, v2.4s, v19.s[1]
 4fa35841 fmls v1.4s, v2.4s, v3.s[3]

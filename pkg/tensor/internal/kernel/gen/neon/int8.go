@@ -94,10 +94,8 @@ func quantize(a *asm) {
 	a.op("fdiv.s", step, largest, steps)
 	a.storeNext('s', step, xs)
 	a.op("fdiv.s", inverse, one, step)
-	a.op("fcmeq.s", largest, step)
-	a.op("bic", inverse, inverse, largest) // 0 for a group of zeros
 	for i := range 8 {
-		a.byLane("fmul", i, i, inverse, 0)
+		a.byLane("fmul", i, i, inverse, 0) // NaN in a group of zeros, which the conversion makes 0
 		a.op("fcvtns", i, i)
 		a.move(largest+i, i)
 	}
