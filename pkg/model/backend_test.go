@@ -12,5 +12,5 @@ import (
 func backend(testing.TB) model.Backend { return nil }
 
 // storyTol is how far storyland's stages may be from PyTorch's. One position of its longest story, where large numbers cancel,
-// magnifies the rounding of any order of summation: by 7e-5 here, 1e-4 on the GPU.
-const storyTol = 1e-4
+// magnifies the rounding of any order of summation: to 7e-5 with AVX2, 1.1e-4 with NEON, 1e-4 on the GPU.
+const storyTol = 2e-4

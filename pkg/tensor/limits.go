@@ -53,11 +53,11 @@ func best(n int, f func() float64) float64 {
 	return top
 }
 
-// Kernels names the instructions that the matrix kernels use: "avx512", "avx2" or "go". Two environment variables,
+// Kernels names the instructions that the matrix kernels use: "avx512", "avx2", "neon" or "go". Two environment variables,
 // set before the program starts, change what runs:
 //
-//	FORWARDPASS_KERNELS=go, avx2 or avx512   asks for less than the processor has
-//	FORWARDPASS_ACTIVATIONS=int8             rounds activations to int8 where they meet quantised weights
+//	FORWARDPASS_KERNELS=go or avx2   asks for less than the processor has
+//	FORWARDPASS_ACTIVATIONS=int8     rounds activations to int8 where they meet quantised weights
 //
 // All kernels compute float32 sums of the products of float32 activations with the dequantised weights, and differ in the order of
 // additions only. The second variable gives that up: in groups of 32, x is rounded to a 127th of the largest. docs/benchmarks.md

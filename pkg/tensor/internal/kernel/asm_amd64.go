@@ -183,7 +183,10 @@ var fewDots = [...][2][2]dotFunc{
 	Q6_K: {{dot2Q6KAVX2, dot4Q6KAVX2}, {dot2Q6KAVX512, dot4Q6KAVX512}},
 }
 
-// dotFew multiplies two or four vectors x by rows of weights that are stored in blocks or in 16 bits. k is a multiple of 16.
+// fewKernel says whether dotFew has a kernel for the type and shape.
+func fewKernel(typ Type, k int) bool { return level > Go && typ != F32 && k%16 == 0 }
+
+// dotFew multiplies two or four vectors x by rows of weights.
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {
 	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, rows, k/widths[typ])
 }

@@ -1,8 +1,8 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package kernel
 
-func detect() Level { return Go }
+func detect() []Level { return []Level{Go} }
 
 // The functions below are never reached at level Go.
 
@@ -15,6 +15,8 @@ func packRows(dst, src *float32, ld, k int) {}
 func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows, k int) {}
 
 func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool { return false }
+
+func fewKernel(typ Type, k int) bool { return false }
 
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {}
 
@@ -41,7 +43,7 @@ func quantizeRow(q []int8, scales, sums32, sums16, x []float32) {}
 
 func int8Rows(y []float32, in *Input, i int, typ Type, w []byte, rows int) {}
 
-var vnni = false
+var byteDots = false
 
 func fewRows() int { return 0 }
 

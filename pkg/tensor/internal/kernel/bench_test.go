@@ -17,7 +17,7 @@ func BenchmarkMatVec(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			w, x := weights(rng, typ, rows*k), append(make([]float32, 0, 4096), floats(rng, k)...)
 			y := make([]float32, rows)
-			for l := Go; l <= best; l++ {
+			for _, l := range levels {
 				b.Run(fmt.Sprintf("%dx%d/%s/%v", rows, k, names[typ], l), func(b *testing.B) {
 					defer Use(level)
 					Use(l)
@@ -41,7 +41,7 @@ func BenchmarkMatMul(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			w, x := weights(rng, typ, rows*k), floats(rng, T*k)
 			y := make([]float32, T*rows)
-			for l := Go; l <= best; l++ {
+			for _, l := range levels {
 				b.Run(fmt.Sprintf("%dx%dx%d/%s/%v", T, k, rows, names[typ], l), func(b *testing.B) {
 					defer Use(level)
 					Use(l)

@@ -2,13 +2,13 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-func detect() Level {
+func detect() []Level {
 	x := &cpu.X86
 	switch {
 	case !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !x.HasOSXSAVE:
-		return Go
+		return []Level{Go}
 	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL:
-		return AVX512
+		return []Level{Go, AVX2, AVX512}
 	}
-	return AVX2
+	return []Level{Go, AVX2}
 }

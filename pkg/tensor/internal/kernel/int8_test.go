@@ -40,15 +40,15 @@ func TestInt8(t *testing.T) {
 			for i := range abs {
 				abs[i] = 4*abs[i] + 1e-4
 			}
-			for _, v := range []bool{false, vnni} {
-				old := vnni
-				vnni = v
+			for _, v := range []bool{false, byteDots} {
+				old := byteDots
+				byteDots = v
 				eachLevel(func() {
 					y := guarded((T + 1) * ldy)
 					matMul(y, ldy, x, ldx, T, typ, w, rows, k)
 					verify(t, names[typ], y, ldy, T, rows, k, sums, abs, 0)
 				})
-				vnni = old
+				byteDots = old
 			}
 		}
 	}

@@ -1,8 +1,8 @@
 // Package kernel is where the arithmetic of tensor happens: matrix products over weights in their stored
-// type, and the few vector functions around them. Every function has two or three bodies behind it:
-// assembly for AVX-512 and for AVX2 with FMA, written by the generator in gen, and plain Go, which is also
-// the definition that the assembly is tested against. Which one runs is decided once, when the program starts, from
-// what the processor has; the environment variable FORWARDPASS_KERNELS=go, avx2 or avx512 asks for less.
+// type, and the few vector functions around them. Every function has one to three bodies behind it:
+// assembly for AVX-512 and for AVX2 with FMA, or for NEON on arm64, written by the generators in gen and gen/neon, and plain
+// Go, which is also the definition that the assembly is tested against. Which one runs is decided once, when the program starts,
+// from what the processor has; the environment variable FORWARDPASS_KERNELS=go or avx2 asks for less.
 //
 // All of them multiply and add in float32. They differ in the order of the additions only (and in fused
 // multiply–adds, which round once instead of twice): for a sum of k products the bodies agree within
@@ -13,6 +13,7 @@ package kernel
 import "os"
 
 //go:generate sh -c "cd gen && go run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg kernel"
+//go:generate sh -c "cd gen/neon && go run . -out ../../kernels_arm64.s -stubs ../../stubs_arm64.go"
 
 // Type is how weights are stored; the numbers are those of tensor.DType.
 type Type uint8
@@ -39,34 +40,36 @@ var blocks = [...]struct{ len, bytes int }{
 // bytes is the size of n numbers.
 func (t Type) bytes(n int) int { return n / blocks[t].len * blocks[t].bytes }
 
-// Level is a set of instructions to use.
+// Level is a set of instructions to use: plain Go, or one for which there is assembly.
 type Level int
 
 const (
 	Go Level = iota
 	AVX2
 	AVX512
+	NEON
 )
 
-func (l Level) String() string { return [...]string{"go", "avx2", "avx512"}[l] }
+func (l Level) String() string { return [...]string{"go", "avx2", "avx512", "neon"}[l] }
 
 var (
-	best  = detect() // what the processor has
-	level = start(best, os.Getenv("FORWARDPASS_KERNELS"))
+	levels = detect() // what the processor has: Go first, the best one last
+	level  = start(levels, os.Getenv("FORWARDPASS_KERNELS"))
 )
 
-func start(best Level, want string) Level {
-	for l := Go; l <= best; l++ {
+// start is the level of the given name, or else the best.
+func start(levels []Level, want string) Level {
+	for _, l := range levels {
 		if want == l.String() {
 			return l
 		}
 	}
-	return best
+	return levels[len(levels)-1]
 }
 
-// Best is the highest level that this machine has, Current the one in use.
-func Best() Level    { return best }
+// Current is the level in use.
 func Current() Level { return level }
 
-// Use changes the level, for tests and comparisons; nothing else may be running.
-func Use(l Level) { level = min(l, best) }
+// Use changes the level to l, or to the best if the processor doesn't have l, for tests and comparisons; nothing else may
+// be running.
+func Use(l Level) { level = start(levels, l.String()) }

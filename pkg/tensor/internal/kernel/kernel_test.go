@@ -25,11 +25,11 @@ func passOver(k int) bool { return oneIn > 1 && k < 600 && lot.IntN(oneIn) > 0 }
 // eachLevel calls f at every level that this machine has.
 func eachLevel(f func()) {
 	defer Use(level)
-	lowest := Go
+	run := levels
 	if oneIn > 1 {
-		lowest = best
+		run = levels[len(levels)-1:]
 	}
-	for l := lowest; l <= best; l++ {
+	for _, l := range run {
 		Use(l)
 		f()
 	}
@@ -284,17 +284,19 @@ func TestPlainIgnoresBatch(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
-	t.Logf("this processor: %v, VNNI %v", best, vnni)
+	t.Logf("this processor: %v, VNNI %v", levels[len(levels)-1], byteDots)
+	x86, old, arm, none := []Level{Go, AVX2, AVX512}, []Level{Go, AVX2}, []Level{Go, NEON}, []Level{Go}
 	for _, c := range []struct {
-		best Level
-		env  string
-		want Level
+		levels []Level
+		env    string
+		want   Level
 	}{
-		{AVX512, "", AVX512}, {AVX512, "go", Go}, {AVX512, "avx2", AVX2}, {AVX512, "avx512", AVX512},
-		{AVX2, "avx512", AVX2}, {Go, "avx2", Go}, {AVX2, "nonsense", AVX2},
+		{x86, "", AVX512}, {x86, "go", Go}, {x86, "avx2", AVX2}, {x86, "avx512", AVX512}, {x86, "neon", AVX512},
+		{old, "avx512", AVX2}, {old, "nonsense", AVX2}, {none, "avx2", Go}, {none, "", Go},
+		{arm, "", NEON}, {arm, "go", Go}, {arm, "neon", NEON}, {arm, "avx2", NEON},
 	} {
-		if got := start(c.best, c.env); got != c.want {
-			t.Errorf("best %v, environment %q: got %v, want %v", c.best, c.env, got, c.want)
+		if got := start(c.levels, c.env); got != c.want {
+			t.Errorf("levels %v, environment %q: got %v, want %v", c.levels, c.env, got, c.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	case in.rounded && typ.int8Kernel():
 		matInt8(y, ldy, in, typ, w, rows)
 	case t == 1 && matVec(y, in, 0, typ, w, rows):
-	case level > Go && t <= small && typ != F32 && k%16 == 0:
+	case t <= small && fewKernel(typ, k):
 		matFew(y, ldy, in, typ, w, rows)
 	case level == Go || t <= small:
 		widenFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
@@ -139,7 +139,7 @@ func (s *scratch) gemm(c []float32, ldc int, a []float32, lda int, b []float32, 
 		gemmPanel(&c[0], ldc, &a[0], lda, &b[0], ldb, m, k, n, add)
 		return
 	}
-	// AVX2 writes whole vectors only: the panel is copied if it is somebody's rows, and so is the result.
+	// AVX2 and NEON write whole panels only: the panel is copied if it is somebody's rows, and so is the result.
 	width := panelWidth()
 	if ldb != width {
 		for j := range k {
