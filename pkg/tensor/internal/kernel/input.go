@@ -35,10 +35,10 @@ type Input struct {
 func (in *Input) Set(x []float32, ld, t, k int, quantized bool) {
 	in.x, in.ld, in.t, in.k = x, ld, t, k
 	in.sums, in.rounded = in.sums[:0], false
-	if !quantized || k < 32 || k%32 != 0 || t > small {
+	if !quantized || k < 32 || k%32 != 0 || t > few {
 		return
 	}
-	if int8Activations {
+	if int8Activations && t <= small {
 		in.round()
 	}
 	if level > Go {
@@ -99,10 +99,10 @@ func matInt8(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 		return
 	}
 	// A few rows of weights serve all rows of x before the next ones are read.
-	const few = 16
+	const block = 16
 	bytes := typ.bytes(k)
-	for r := 0; r < rows; r += few {
-		n := min(few, rows-r)
+	for r := 0; r < rows; r += block {
+		n := min(block, rows-r)
 		for i := range in.t {
 			int8Rows(y[i*ldy+r:], in, i, typ, w[r*bytes:(r+n)*bytes], n)
 		}

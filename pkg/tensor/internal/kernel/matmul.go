@@ -2,14 +2,18 @@ package kernel
 
 import "unsafe"
 
-// small is the largest number of rows of x for which the dot-product kernels beat packing.
-const small = 8
+// The largest numbers of rows of x for which dot products beat packing: with float32 weights, and with weights that are
+// widened in registers.
+const (
+	small = 8
+	few   = 24
+)
 
 // MatMul computes y = x·Wᵀ for rows of weights that follow each other in w: y is in.t rows at stride ldy, of
 // which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
-//   - Up to small: each weight is widened once for four rows of x.
+//   - A few: each weight is widened once for four rows of x.
 //   - More: panels of weights are transposed, and a tile of y stays in registers over blockK numbers.
 func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k := in.t, in.k
@@ -28,7 +32,7 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	case in.rounded && typ.int8Kernel():
 		matInt8(y, ldy, in, typ, w, rows)
 	case t == 1 && matVec(y, in, 0, typ, w, rows):
-	case t <= small && fewKernel(typ, k):
+	case t <= few && fewKernel(typ, k):
 		matFew(y, ldy, in, typ, w, rows)
 	case level == Go || t <= small:
 		widenFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
@@ -69,10 +73,10 @@ func widenFew(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte,
 	}
 	s := getScratch()
 	defer putScratch(s)
-	const few = 4
-	wide, bytes := s.rows(few, k), typ.bytes(k)
-	for r := 0; r < rows; r += few {
-		n := min(few, rows-r)
+	const block = 4
+	wide, bytes := s.rows(block, k), typ.bytes(k)
+	for r := 0; r < rows; r += block {
+		n := min(block, rows-r)
 		Dequant(wide[:n*k], typ, w[r*bytes:(r+n)*bytes])
 		Dots(y[r:], ldy, x, ldx, wide, k, t, n, k)
 	}
