@@ -12,9 +12,11 @@ cd "$(dirname "$0")/.."
 shapes=${1:-5}
 limit=600 # seconds of emulation
 
+skip() { echo "skipped: $*"; exit; }
+[ "$(uname -m)" = x86_64 ] || skip "this is no x86-64 processor"
 flags=$(grep -m1 '^flags' /proc/cpuinfo)
 missing=$(for f in avx512f avx512bw avx512dq avx512vl avx512_vnni; do grep -qw "$f" <<<"$flags" || echo "$f"; done)
-[ -n "$missing" ] || { echo "nothing to do: this processor has AVX-512, and go test tests its kernels"; exit; }
+[ -n "$missing" ] || skip "this processor has AVX-512, so that go test has tested its kernels"
 
 bochs=$PWD/.forwardpass/bochs-3.0
 work=$(mktemp -d)
@@ -24,6 +26,7 @@ get=(apt-get -q -o APT::Sandbox::User=root) # nobody else may read $work
 say() { printf '== %s (%d s)\n' "$*" $((SECONDS - start)); }
 
 packages="bochsbios vgabios isolinux syslinux-common genisoimage cpio"
+[ -f /etc/apt/sources.list.d/debian.sources ] || skip "this is not Debian 12 or newer"
 apt-get -q update
 dpkg -s $packages >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $packages
 
@@ -35,8 +38,7 @@ if [ ! -x "$bochs" ]; then
         sed 's/^Types:.*/Types: deb-src/; s/^Suites:.*/Suites: trixie/' >"$work/trixie.sources"
     apt=("${get[@]}" -o Dir::Etc::sourcelist="$work/trixie.sources" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists")
     if ! "${apt[@]}" update || ! (cd "$work/src" && "${apt[@]}" source --tar-only bochs=3.0+dfsg-1); then
-        echo "skipped: the emulator's source, bochs 3.0+dfsg-1 of Debian 13, can't be fetched from here"
-        exit
+        skip "the emulator's source, bochs 3.0+dfsg-1 of Debian 13, can't be fetched from here"
     fi
     (cd "$work/src" && tar xf bochs_*.tar.xz --strip-components=1)
     (cd "$work/src" && CFLAGS='-O2 -w' CXXFLAGS='-O2 -w' ./configure --with-nogui --without-x --enable-x86-64 --enable-avx \

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,7 +233,7 @@ func (o *options) machine(threads int) error {
 	}
 	fmt.Print("\nThe machine and the kernels, each the best of many: reading 512 MiB, multiply–adds on registers, one matrix–matrix product (512 × 576 × 1536, F32), one matrix–vector product (49,152 rows of 576 or 512, each type).\n\n")
 	fmt.Print("| kernels | read, GB/s | FMA peak, GFLOP/s | GEMM, GFLOP/s | of the peak | GEMV, GB/s of weights |\n|---|---:|---:|---:|---:|---|\n")
-	for _, level := range []string{"avx512", "avx2", "neon", "go"} {
+	for _, level := range map[string][]string{"amd64": {"avx512", "avx2", "go"}, "arm64": {"neon", "go"}}[runtime.GOARCH] {
 		cmd := exec.Command(self, "-machine")
 		cmd.Env = append(os.Environ(), "FORWARDPASS_KERNELS="+level, "GOMAXPROCS="+strconv.Itoa(threads))
 		out, err := cmd.Output()

@@ -52,12 +52,20 @@ func same(got, want *tensor.Tensor, first int, tol float64) error {
 	return nil
 }
 
+// neonTwice is a tolerance: twice as large for NEON's kernels, whose sums are made in another order.
+func neonTwice(tol float64) float64 {
+	if tensor.Kernels() == "neon" {
+		return 2 * tol
+	}
+	return tol
+}
+
 // TestCache: prefill and decode give what the full pass gives, for every family, every split point and every kind of
 // cache. Where the rotation depends on the length, a token's logits belong to the length at which it was
 // computed, so the full pass to compare with ends there. One token and many go through different kernels, whose roundings the
 // model of K-quants magnifies most: to 2.5e-5 with NEON, 1.7e-5 with AVX2.
 func TestCache(t *testing.T) {
-	const tol = 4e-5
+	tol := neonTwice(2e-5)
 	for _, path := range golden(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			m, ids := open(t, path), prompt(t, path)

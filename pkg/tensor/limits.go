@@ -60,6 +60,6 @@ func best(n int, f func() float64) float64 {
 //	FORWARDPASS_ACTIVATIONS=int8     rounds activations to int8 where they meet quantised weights
 //
 // All kernels compute float32 sums of the products of float32 activations with the dequantised weights, and differ in the order of
-// additions only. The second variable gives that up: in groups of 32, x is rounded to a 127th of the largest. docs/benchmarks.md
+// additions and in where they take a minimum out of the sum. The second variable gives that up: in groups of 32, x is rounded to a 127th of the largest. docs/benchmarks.md
 // says what that gains and what it changes.
 func Kernels() string { return kernel.Current().String() }

@@ -89,7 +89,7 @@ func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows,
 	}
 }
 
-// matVec computes y = W·x for row i of x if there is a kernel for the type and shape.
+// matVec computes y = W·x for row i of x, the last one, if there is a kernel for the type and shape.
 func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 	if level == Go {
 		return false
@@ -114,21 +114,21 @@ func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 		}
 	case typ == Q8_0:
 		if wide {
-			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
+			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		} else {
-			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
+			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		}
 	case typ == Q4_0:
 		if wide {
-			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
+			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		} else {
-			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
+			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		}
 	case typ == Q4_1:
 		if wide {
-			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
+			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		} else {
-			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sumsOf32(i), halves())
+			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
 		}
 	case typ == Q5_0:
 		if wide {
@@ -144,9 +144,9 @@ func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 		}
 	case typ == Q4_K:
 		if wide {
-			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumsOf32(i), halves())
+			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
 		} else {
-			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumsOf32(i), halves())
+			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
 		}
 	case typ == Q5_K:
 		if wide {

@@ -51,7 +51,7 @@ func fewKernel(typ Type, k int) bool { return false }
 
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {}
 
-// matVec computes y = W·x for row i of x. There is a kernel for every type.
+// matVec computes y = W·x for row i of x, the last one. There is a kernel for every type.
 func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 	if level == Go {
 		return false
@@ -70,15 +70,15 @@ func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 	case Q4_0:
 		dotQ40NEON(yp, xp, wp, rows, n)
 	case Q4_1:
-		dotQ41NEON(yp, xp, wp, rows, n, in.sumsOf32(i))
+		dotQ41NEON(yp, xp, wp, rows, n, in.sumOf32())
 	case Q5_0:
 		dotQ50NEON(yp, xp, wp, rows, n)
 	case Q5_1:
-		dotQ51NEON(yp, xp, wp, rows, n, in.sumsOf32(i))
+		dotQ51NEON(yp, xp, wp, rows, n, in.sumOf32())
 	case Q4_K:
-		dotQ4KNEON(yp, xp, wp, rows, n, in.sumsOf32(i))
+		dotQ4KNEON(yp, xp, wp, rows, n, in.sumOf32())
 	case Q5_K:
-		dotQ5KNEON(yp, xp, wp, rows, n, in.sumsOf32(i))
+		dotQ5KNEON(yp, xp, wp, rows, n, in.sumOf32())
 	case Q6_K:
 		dotQ6KNEON(yp, xp, wp, rows, n)
 	}

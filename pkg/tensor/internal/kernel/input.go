@@ -20,7 +20,7 @@ type Input struct {
 	x    []float32 // row i begins at i·ld
 	ld   int
 	t, k int
-	sums []float32 // [t, k/32] of each 32 numbers
+	sums []float32 // of each 32 numbers of the last row, if their number is odd
 
 	rounded      bool
 	q            []int8    // [t, k] x in units of scales
@@ -41,11 +41,9 @@ func (in *Input) Set(x []float32, ld, t, k int, quantized bool) {
 	if int8Activations && t <= small {
 		in.round()
 	}
-	if level > Go {
-		in.sums = resize(in.sums, t*k/32)
-		for i := range t {
-			groupSums(in.sums[i*k/32:(i+1)*k/32], x[i*ld:])
-		}
+	if level > Go && t%2 == 1 { // a row that is not one of two or four
+		in.sums = resize(in.sums, k/32)
+		groupSums(in.sums, x[(t-1)*ld:])
 	}
 }
 
@@ -116,7 +114,7 @@ func (t Type) int8Kernel() bool {
 // Drop forgets x.
 func (in *Input) Drop() { in.x = nil }
 
-func (in *Input) sumsOf32(i int) *float32 { return &in.sums[i*in.k/32] }
+func (in *Input) sumOf32() *float32 { return &in.sums[0] }
 
 // Blocks says whether a type stores numbers in blocks, about which Set is to be told.
 func (t Type) Blocks() bool { return blocks[t].len > 1 }

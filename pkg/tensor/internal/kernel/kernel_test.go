@@ -180,8 +180,8 @@ func TestMatMulShapes(t *testing.T) {
 			checkMatMul(t, rng, typ, T, 33, (40/block+1)*block)
 		}
 		// More than one block of k, and more than one panel.
-		checkMatMul(t, rng, typ, 13, 67, 768)
-		checkMatMul(t, rng, typ, 25, 35, (600+block-1)/block*block)
+		checkMatMul(t, rng, typ, few+2, 67, 768)
+		checkMatMul(t, rng, typ, few+3, 35, (600+block-1)/block*block)
 	}
 }
 

@@ -13,7 +13,8 @@ const (
 // which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
-//   - A few: each weight is widened once for four rows of x.
+//   - Up to few: each weight is widened once for four rows of x. Float32 weights, and all of them where there is no kernel
+//     for that, take dot products up to small.
 //   - More: panels of weights are transposed, and a tile of y stays in registers over blockK numbers.
 func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k := in.t, in.k
@@ -58,7 +59,9 @@ func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 				dotFew(&y[at], ldy, &in.x[i*in.ld], in.ld, 2, typ, &wr[0], n, in.k)
 				i += 2
 			default:
-				matVec(y[at:], in, i, typ, wr, n)
+				if !matVec(y[at:], in, i, typ, wr, n) {
+					panic("kernel: a type with a kernel for two rows has none for one")
+				}
 				i++
 			}
 		}
