@@ -7,7 +7,7 @@
 //
 // Vocabularies with byte fallback decode a whole run of byte tokens to a text or to U+FFFD, so that a byte can take back what was
 // text before it: "\n" is a byte token in many of them, and with the first byte of an emoji behind it both are U+FFFD, until the
-// emoji's last byte. Nothing is given out while the text doesn't begin with what is out.
+// emoji's last byte. Nothing is given out while the text doesn't begin with what is out and may yet do so.
 package pieces
 
 import (
@@ -16,11 +16,12 @@ import (
 	"unicode/utf8"
 )
 
-// most is how many tokens may wait for what will follow; no text that can be waited for needs as many.
+// most is how many tokens may wait for what will follow: a character needs fewer.
 const most = 64
 
 // Decoder gives the text of ids piece by piece. All pieces together, with the last Flush, are the text of all ids, unless bytes that
-// never become a character follow bytes that are out as text. It keeps a few ids: where they have no text, at most 3·[most], and those of Add.
+// never become a character follow bytes that are out as text. It keeps a few ids: where they have no text, at most 3·most, besides
+// those of Add.
 type Decoder struct {
 	decode func(ids []int) string
 	ids    []int  // from the token where the latest piece that is more than spaces began
@@ -49,9 +50,10 @@ func (d *Decoder) Next(id int) string {
 	text := d.decode(d.ids)
 	from := shared(text, d.shown)
 	end := from + complete(text[from:])
-	switch {
-	case len(d.ids)-d.read >= most:
+	switch waiting := len(d.ids) - d.read; {
+	case waiting >= most:
 		end = len(text)
+	case waiting >= most/2 && end == len(text): // tokens without text are done with before a character may begin
 	case end == from, end < len(text) && from < len(d.shown):
 		return ""
 	}

@@ -145,6 +145,16 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	for name, decode := range map[string]func([]int) string{"bytes": silent(raw), "byte fallback": silent(fallback), "runs": silent(runs), "trimming": silent(trimming)} {
+		for n := range 2 * most {
+			all := list("w" + strings.Repeat("\x00", n) + "🙂")
+			d, got := New(decode), ""
+			for _, id := range all {
+				got += d.Next(id)
+			}
+			if want := decode(all); got != want {
+				t.Errorf("%s: a character behind %d tokens without text: got %q, want %q", name, n, got, want)
+			}
+		}
 		for _, before := range []string{"", "w", " ", "\n"} {
 			for _, between := range []string{" ", "\x00", " \x00", "\xFF", "é"} {
 				longest := 0
