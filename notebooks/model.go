@@ -32,9 +32,9 @@ var checkpoints = map[string]checkpoint{
 	},
 }
 
-// bringModel puts a checkpoint at .forwardpass/models/NAME/FILE, or one of the hub's at
-// .forwardpass/models/OWNER/NAME. A download that was cut off begins again; one that ended is not
-// repeated; the file appears whole and verified, or not at all.
+// bringModel puts a model of checkpoints at .forwardpass/models/NAME/FILE. The file appears whole and
+// verified, or not at all: a download that was cut off begins again, one that ended is not repeated.
+// OWNER/NAME is a model of the hub, which bringFromHub brings.
 func bringModel(ctx context.Context, p places, name string) error {
 	if strings.Contains(name, "/") {
 		return bringFromHub(ctx, p, name)
@@ -80,8 +80,8 @@ func bringModel(ctx context.Context, p places, name string) error {
 	return nil
 }
 
-// bringFromHub builds the program of notebooks/fetch and runs it. A download that was cut off goes on
-// where it stopped.
+// bringFromHub puts a model of the hub at .forwardpass/models/OWNER/NAME: it builds the program of
+// notebooks/fetch and runs it. There a download that was cut off goes on where it stopped.
 func bringFromHub(ctx context.Context, p places, name string) error {
 	program := filepath.Join(p.bin, "fetch")
 	pr := newProgress(os.Stdout)

@@ -37,30 +37,31 @@ func main() {
 // is known is asked before any weights are fetched. Addresses and keys come from the environment (HF_ENDPOINT, HF_TOKEN).
 func fetch(ctx context.Context, models, name string, say func(line string)) error {
 	repo, revision, _ := strings.Cut(name, "@")
-	opts := hub.Options{CacheDir: filepath.Join(models, ".hub")}
-	first := opts
-	first.Files = []string{"config.json"}
-	dir, err := hub.Fetch(ctx, repo, revision, first)
+	if strings.ContainsAny(revision, `/\`) {
+		return fmt.Errorf("the revision %q has a slash, which a model's name here can't have: give the commit that it stands for", revision)
+	}
+	path := filepath.Join(models, filepath.FromSlash(name))
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {
+		return fmt.Errorf("%s is there and was not fetched by this command: move it away to fetch %s, or use it as it is", path, name)
+	}
+	dir, err := hub.Fetch(ctx, repo, revision, hub.Options{
+		CacheDir: filepath.Join(models, ".hub"),
+		Check:    known,
+		Progress: func(p hub.Progress) { say(fmt.Sprintf("%d of %d MB, %s", p.Done>>20, p.Total>>20, p.File)) },
+	})
 	if err != nil {
-		return explain(ctx, err)
-	}
-	if err := known(filepath.Join(dir, "config.json")); err != nil {
-		return err
-	}
-	opts.Progress = func(p hub.Progress) { say(fmt.Sprintf("%d of %d MB, %s", p.Done>>20, p.Total>>20, p.File)) }
-	if dir, err = hub.Fetch(ctx, repo, revision, opts); err != nil {
 		return explain(ctx, err)
 	}
 	say("opening it")
 	if err := opens(dir); err != nil {
 		return err
 	}
-	return link(dir, filepath.Join(models, filepath.FromSlash(name)))
+	return link(dir, path)
 }
 
-// known says whether the model is of a family that this course has.
-func known(config string) error {
-	text, err := os.ReadFile(config)
+// known says whether the model in dir is of a family that this course has.
+func known(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return err
 	}

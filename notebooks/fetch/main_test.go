@@ -127,11 +127,13 @@ func TestFetchRefuses(t *testing.T) {
 	}{
 		{"no such model", "owner/none", nil, []string{"owner/none", "Repository not found"}},
 		{"no name", "../tiny", nil, []string{"owner/name"}},
-		{"no revision", hubtest.Repo + "@../x", nil, []string{"revision"}},
+		{"no revision", hubtest.Repo + "@..", nil, []string{"revision"}},
+		{"a revision that would be a folder", hubtest.Repo + "@refs/pr/1", nil, []string{"refs/pr/1", "slash", "commit"}},
 		{"a token is wanted", hubtest.Repo, func(h *hubtest.Hub) { h.Token = "secret" }, []string{"401"}},
 		{"no network", hubtest.Repo, func(h *hubtest.Hub) { h.Close() }, []string{"127.0.0.1", "can't be reached", "no copy here", "HF_ENDPOINT"}},
 		{"an unknown family", hubtest.Repo, func(h *hubtest.Hub) { h.Files["config.json"] = []byte(`{"model_type": "falcon"}`) }, []string{`"falcon"`, "llama"}},
-		{"GGUF only", hubtest.Repo, func(h *hubtest.Hub) { h.Files = map[string][]byte{"a.gguf": {0}} }, []string{"config.json", "a.gguf"}},
+		{"GGUF only", hubtest.Repo, func(h *hubtest.Hub) { h.Files = map[string][]byte{"a.gguf": {0}} }, []string{"safetensors", "a.gguf"}},
+		{"no configuration", hubtest.Repo, func(h *hubtest.Hub) { delete(h.Files, "config.json") }, []string{"no config.json"}},
 		{"no tokenizer", hubtest.Repo, func(h *hubtest.Hub) { delete(h.Files, "tokenizer.json") }, []string{"no vocabulary"}},
 		{"damaged", hubtest.Repo, func(h *hubtest.Hub) { h.Wrong = "model.safetensors" }, []string{"damaged"}},
 	} {
@@ -154,5 +156,50 @@ func TestFetchRefuses(t *testing.T) {
 				t.Error("the weights of a model that can't be opened were fetched")
 			}
 		})
+	}
+}
+
+// A folder of one's own by the model's name stays as it is, and is found before anything is fetched.
+func TestFetchInTheWay(t *testing.T) {
+	h := storyland(t)
+	models := t.TempDir()
+	own := filepath.Join(models, "owner", "tiny")
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch(t.Context(), models, hubtest.Repo, func(string) {}); err == nil || !strings.Contains(err.Error(), own) {
+		t.Errorf("got %v, want an error that names %s", err, own)
+	}
+	if asked := h.Asked(); len(asked) > 0 {
+		t.Errorf("the hub was asked: %q", asked)
+	}
+}
+
+// When a newer commit can't be fetched, the one from before stays in use.
+func TestFetchKeepsOlder(t *testing.T) {
+	h := storyland(t)
+	models := t.TempDir()
+	if err := fetch(t.Context(), models, hubtest.Repo, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	const older = "1111111111111111111111111111111111111111" // what is there, as if it were of another commit
+	cache := filepath.Join(models, ".hub", "models--owner--tiny")
+	if err := os.Rename(filepath.Join(cache, "snapshots", hubtest.Commit), filepath.Join(cache, "snapshots", older)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cache, "refs", "main"), []byte(older), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.Files["model.safetensors"] = append(h.Files["model.safetensors"], 0)
+	h.Wrong = "model.safetensors"
+	if err := fetch(t.Context(), models, hubtest.Repo, func(string) {}); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Fatalf("got %v, want an error that the weights are damaged", err)
+	}
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	if err := fetch(t.Context(), models, hubtest.Repo, func(string) {}); err != nil {
+		t.Fatalf("without a network: %v", err)
+	}
+	if to, err := os.Readlink(filepath.Join(models, "owner", "tiny")); err != nil || filepath.Base(to) != older {
+		t.Errorf("the model is %s, %v, want the older %s", to, err, older)
 	}
 }

@@ -28,7 +28,7 @@ func TestCancelFreesBlocks(t *testing.T) {
 	broken := errors.New("the reader has gone")
 	full := run(t, m, ids, Options{MaxNewTokens: 12, EOS: none})
 	for after := 0; after <= 12; after++ {
-		for _, how := range []string{"context", "ErrStop", "error"} {
+		for _, how := range []string{"context", "ErrStop", "error", "context and error"} {
 			for _, kind := range []string{"one", "chunks", "samples", "batch", "lookup", "draft"} {
 				ctx, cancel := context.WithCancel(context.Background())
 				seen := 0
@@ -45,6 +45,9 @@ func TestCancelFreesBlocks(t *testing.T) {
 						cancel()
 					case "ErrStop":
 						return ErrStop
+					case "context and error": // the reader has gone because of the context
+						cancel()
+						return broken
 					default:
 						return broken
 					}

@@ -160,7 +160,7 @@ func (s *Sequence) remaining() int {
 }
 
 // Push chooses the next token from logits [V] of the last position, appends and streams it. It returns the error of the
-// Stream function, or one of the sampler.
+// Stream function, or one of the sampler; the caller then ends the sequence by [Sequence.Fail] or [Sequence.Cancel].
 func (s *Sequence) Push(logits []float32) error {
 	id, err := s.sampler.Next(s.allowed(logits), s.ids)
 	if err != nil {
@@ -220,10 +220,8 @@ func (s *Sequence) commit(id int, logits []float32) error {
 		if err := s.opts.Stream(tok); err != nil {
 			if errors.Is(err, ErrStop) {
 				s.Cancel()
-			} else {
-				s.Fail()
 			}
-			return err
+			return err // whether it is a failure depends on the caller's context
 		}
 	}
 	return nil

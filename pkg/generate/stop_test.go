@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"forwardpass/pkg/sample"
+	"forwardpass/pkg/tokenize"
 )
 
 // TestStopper: however a text is cut, what is shown is the text up to the stop string that is complete first, and nothing of a
@@ -234,5 +235,48 @@ func TestTimings(t *testing.T) {
 	}
 	if _, err := Run(context.Background(), m, ids, Options{MaxNewTokens: 1, EOS: none, Stream: func(Token) error { return nil }}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestByteFallback: a byte token that was text by itself may stand in front of a character that is spread over several.
+func TestByteFallback(t *testing.T) {
+	m, _ := storyland(t)
+	tok, err := tokenize.Open(testdata + "/tokenizers/spbpe.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(text string) []int {
+		ids, err := tok.Encode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	const before, after = "The cat", "\n🦀\n\n鸞鸟 dog\n🦀🦀"
+	ids := encode(before + after)
+	n := len(encode(before))
+	if tokens := tok.Tokens(ids[n:]); tokens[0] != "<0x0A>" || tokens[1] != "<0xF0>" {
+		t.Fatalf("tokens %q: no test", tokens)
+	}
+	for from := n; from < len(ids); from++ {
+		want, ok := strings.CutPrefix(tok.Decode(ids), tok.Decode(ids[:from]))
+		if !ok {
+			continue // inside a character
+		}
+		s, err := NewSequence(m, []int{0}, Options{Tokenizer: tok})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.ids, s.prompt = slices.Clone(ids[:from]), from
+		s.begin()
+		for _, id := range ids[from:] {
+			if err := s.commit(id, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.Result().Text; got != want {
+			t.Errorf("behind %q: got %q, want %q", tok.Decode(ids[:from]), got, want)
+		}
+		s.Free()
 	}
 }

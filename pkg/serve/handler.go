@@ -195,6 +195,10 @@ func (h *Handler) options(c *common, field string, promptLen, defaultTokens int)
 	if limit < 1 {
 		return o, badRequest(field, "the prompt has %d tokens, and the context is %d: there is no room for an answer", promptLen, h.model.Config.MaxPositions).with(400, "context_length_exceeded")
 	}
+	m := h.loop.s.memory
+	if !m.fits(promptLen + 1) {
+		return o, badRequest(field, "the prompt's %d tokens and a new one take %d cache blocks, this server has %d", promptLen, m.blocks(promptLen+1), m.opts.Blocks)
+	}
 	n, length := defaultTokens, "max_tokens"
 	switch {
 	case c.MaxCompletionTokens != nil:
@@ -203,8 +207,8 @@ func (h *Handler) options(c *common, field string, promptLen, defaultTokens int)
 		n = *c.MaxTokens
 	default: // what there is room for
 		n = min(n, limit, h.opts.MaxTokens)
-		if b := h.loop.s.opts; b.Blocks > 0 {
-			n = max(1, min(n, b.Blocks*b.BlockSize-promptLen))
+		if m.opts.Blocks > 0 {
+			n = min(n, m.opts.Blocks*m.opts.BlockSize-promptLen)
 		}
 	}
 	if n < 1 || n > h.opts.MaxTokens {
@@ -213,7 +217,7 @@ func (h *Handler) options(c *common, field string, promptLen, defaultTokens int)
 	if n > limit {
 		return o, badRequest(length, "the prompt's %d tokens and %d new ones are more than the context of %d", promptLen, n, h.model.Config.MaxPositions).with(400, "context_length_exceeded")
 	}
-	if m := h.loop.s.memory; !m.fits(promptLen + n) {
+	if !m.fits(promptLen + n) {
 		return o, badRequest(length, "the prompt's %d tokens and %d new ones take %d cache blocks, this server has %d", promptLen, n, m.blocks(promptLen+n), m.opts.Blocks)
 	}
 	o.MaxNewTokens = n
@@ -283,7 +287,7 @@ func constraintField(c *common) string {
 	switch {
 	case c.GuidedRegex != "":
 		return "guided_regex"
-	case c.ResponseFormat != nil:
+	case c.ResponseFormat != nil && c.ResponseFormat.Type == "json_schema":
 		return "response_format"
 	}
 	return ""
@@ -363,7 +367,7 @@ func finish(r generate.Reason) string {
 	switch r {
 	case generate.ReasonLength, generate.ReasonContext:
 		return "length"
-	case generate.ReasonCancelled:
+	case generate.ReasonCancelled, generate.ReasonError:
 		return "abort"
 	}
 	return "stop"

@@ -351,6 +351,9 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"completions", `{"prompt":"a","max_tokens":99999999999999999999}`, "max_tokens", "whole number of at most 64 bits, got 99999999999999999999"},
 		{"completions", `{"prompt":"a","max_tokens":-1}`, "max_tokens", "from 1 to"},
 		{"completions", `{"prompt":"a","max_tokens":400}`, "max_tokens", "blocks"},
+		{"completions", `{"prompt":[` + strings.Repeat(`5,`, 319) + `5]}`, "prompt", "320 tokens and a new one take 21 cache blocks"},
+		{"completions", `{"prompt":[` + strings.Repeat(`5,`, 319) + `5],"max_tokens":9}`, "prompt", "blocks"},
+		{"chat/completions", `{"messages":[{"role":"user","content":"` + strings.Repeat("cat ", 400) + `"}]}`, "messages", "blocks"},
 		{"completions", `{"prompt":"a","temperature":"hot"}`, "temperature", "must be a number of 64 bits, got a string"},
 		{"completions", `{"prompt":"a","temperature":1e999}`, "temperature", "must be a number of 64 bits, got 1e999"},
 		{"completions", `{"prompt":"a","temperature":-1}`, "temperature", "must be 0 or more, got -1"},
@@ -409,9 +412,44 @@ func TestErrorsNameTheField(t *testing.T) {
 			}
 		}
 	}
+	if code, v := s.post(t, "/v1/completions", `{"prompt":[`+strings.Repeat(`5,`, 318)+`5]}`); code != 200 || at(v, "usage", "completion_tokens") != 1.0 {
+		t.Errorf("a prompt that leaves room for one token: status %d, %v", code, v)
+	}
 	// An assistant may have said nothing; without a length, the answer is as long as there is room for.
 	if code, v := s.post(t, "/v1/chat/completions", `{"messages":[`+user+`,{"role":"assistant","content":null},`+user+`]}`); code != 200 {
 		t.Errorf("an assistant without content: status %d, %v", code, v)
+	}
+}
+
+// Only what restricts the answer is a constraint.
+func TestConstraintField(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                                  "",
+		`{"response_format":{"type":"text"}}`: "",
+		`{"response_format":{}}`:              "",
+		`{"response_format":{"type":"json_schema"}}`:             "response_format",
+		`{"guided_regex":"a"}`:                                   "guided_regex",
+		`{"guided_regex":"a","response_format":{"type":"text"}}`: "guided_regex",
+	} {
+		var c common
+		if e := decode([]byte(body), &c); e != nil {
+			t.Fatal(e)
+		}
+		if got := constraintField(&c); got != want {
+			t.Errorf("%s: the field is %q, want %q", body, got, want)
+		}
+	}
+}
+
+func TestFinish(t *testing.T) {
+	for r, want := range map[generate.Reason]string{
+		generate.ReasonEOS: "stop", generate.ReasonStop: "stop", generate.ReasonStructure: "stop",
+		generate.ReasonLength: "length", generate.ReasonContext: "length",
+		generate.ReasonCancelled: "abort", generate.ReasonError: "abort",
+	} {
+		if got := finish(r); got != want {
+			t.Errorf("%s: %q, want %q", r, got, want)
+		}
 	}
 }
 

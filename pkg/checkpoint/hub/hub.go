@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,9 @@ type Options struct {
 	Token    string   // of an account, for models that ask for one
 	Offline  bool     // use the cache only
 	Files    []string // patterns of path.Match; nil is the configuration, tokenizer and safetensors weights
+	// Check, where it is set, sees the directory of the model when config.json is there, before any other file is fetched. Its
+	// error ends the Fetch, and an older copy of the revision stays the one in use.
+	Check func(dir string) error
 	// Patience is how long a transfer may bring no byte before it is begun anew; 0 is a minute.
 	Patience time.Duration
 	// Progress is called some times a second, by one goroutine at a time.
@@ -43,6 +47,8 @@ type Progress struct {
 	File        string // the file that got the latest bytes
 	Done, Total int64
 }
+
+const configName = "config.json"
 
 // defaultFiles is what checkpoint.Open and the tokenizers read. Other copies of the weights that a repository may
 // hold (pytorch_model.bin, consolidated.safetensors, onnx/) are left out.
@@ -134,7 +140,7 @@ func listRepo(ctx context.Context, repo, revision string, opts Options) (*repoLi
 	}
 	answer := make(chan error, 1)
 	go func() { // the library takes no context here
-		_, err := r.FileURL("config.json") // asks for the newest commit of the revision
+		_, err := r.FileURL(configName) // asks for the newest commit of the revision
 		answer <- err
 	}()
 	select {
@@ -231,11 +237,24 @@ func (c repoCache) lookUp(patterns []string) (string, error) {
 	return dir, whole.Close()
 }
 
-// bring fetches the files that are missing, four at a time, and links them into the snapshot.
+// bring fetches the files that are missing, four at a time, and links them into the snapshot. Only when all are there does the
+// revision stand for it.
 func (c repoCache) bring(ctx context.Context, list *repoList, opts Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	meter := newMeter(list.files, opts.Progress)
+	if opts.Check != nil {
+		at := slices.IndexFunc(list.files, func(f remoteFile) bool { return f.name == configName })
+		if at < 0 {
+			return fmt.Errorf("there is no %s among its files", configName)
+		}
+		if err := c.bringFile(ctx, list.commit, list.files[at], opts, meter); err != nil {
+			return fmt.Errorf("%s: %w", configName, err)
+		}
+		if err := opts.Check(c.snapshot(list.commit)); err != nil {
+			return err
+		}
+	}
 	var work sync.WaitGroup
 	slots := make(chan struct{}, 4)
 	for _, f := range list.files {

@@ -185,6 +185,28 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
+// A model that the caller refuses costs no more than its configuration, and is not what the revision stands for.
+func TestFetchChecks(t *testing.T) {
+	h := newHub(t)
+	opts := options(t, h)
+	refused := errors.New("refused")
+	opts.Check = func(dir string) error {
+		if text, err := os.ReadFile(filepath.Join(dir, "config.json")); err != nil || string(text) != string(h.Files["config.json"]) {
+			t.Errorf("the configuration to check is %q, %v", text, err)
+		}
+		return refused
+	}
+	if _, err := hub.Fetch(t.Context(), "owner/tiny", "", opts); !errors.Is(err, refused) {
+		t.Errorf("got %v, want the error of Check", err)
+	}
+	if h.Requests("/cdn/") != 1 {
+		t.Errorf("want one file to be fetched, got %q", h.Asked())
+	}
+	if refs, _ := filepath.Glob(filepath.Join(opts.CacheDir, "*", "refs", "*")); len(refs) > 0 {
+		t.Errorf("there is a ref: %q", refs)
+	}
+}
+
 // A copy that lacks a shard is not taken for a whole one.
 func TestFetchOfflineNeedsAll(t *testing.T) {
 	h := newHub(t)
