@@ -83,11 +83,10 @@ func bringModel(ctx context.Context, p places, name string) error {
 // bringFromHub puts a model of the hub at .forwardpass/models/OWNER/NAME: it builds the program of
 // notebooks/fetch and runs it. There a download that was cut off goes on where it stopped.
 func bringFromHub(ctx context.Context, p places, name string) error {
-	program := filepath.Join(p.bin, "fetch")
 	pr := newProgress(os.Stdout)
 	s := pr.start(name)
 	pr.say(s, "compiling")
-	err := runTool(ctx, p.root, os.Environ(), nil, "go", "build", "-ldflags=-s -w", "-o", program, "./notebooks/fetch")
+	program, err := buildProgram(ctx, p, "fetch")
 	if err == nil {
 		err = runTool(ctx, p.root, os.Environ(), func(line string) { pr.say(s, "%s", line) }, program, p.models, name)
 	}

@@ -14,9 +14,15 @@ func startServer(args []string) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(p.bin, "serve")
-	if err := runTool(ctx, p.root, os.Environ(), nil, "go", "build", "-ldflags=-s -w", "-o", program, "./notebooks/serve"); err != nil {
+	program, err := buildProgram(ctx, p, "serve")
+	if err != nil {
 		return err
 	}
 	return become(program, args, append(os.Environ(), "FORWARDPASS_ROOT="+p.root))
+}
+
+// buildProgram compiles notebooks/NAME and says where it is.
+func buildProgram(ctx context.Context, p places, name string) (string, error) {
+	program := filepath.Join(p.bin, name)
+	return program, runTool(ctx, p.root, os.Environ(), nil, "go", "build", "-ldflags=-s -w", "-o", program, "./notebooks/"+name)
 }

@@ -89,14 +89,14 @@ func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows,
 	}
 }
 
-// matVec computes y = W·x for row i of x, the last one, if there is a kernel for the type and shape.
-func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
+// matVec computes y = W·x for the last row of x if there is a kernel for the type and shape.
+func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 	if level == Go {
 		return false
 	}
 	wide := level == AVX512
 	k := in.k
-	yp, xp, wp, stride := &y[0], &in.x[i*in.ld], &w[0], typ.bytes(k)
+	yp, xp, wp, stride := &y[0], &in.x[(in.t-1)*in.ld], &w[0], typ.bytes(k)
 	switch {
 	case typ == F32:
 		dotRows(yp, 0, xp, 0, (*float32)(unsafe.Pointer(wp)), k, 1, rows, k)
@@ -194,6 +194,7 @@ func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows
 // widths is how many numbers the kernels of a type take at a time.
 var widths = [...]int{F16: 16, BF16: 16, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q4_K: 256, Q5_K: 256, Q6_K: 256}
 
+// dequants write whole blocks, of widths numbers each, as float32.
 var dequants = [...]func(dst *float32, src *byte, blocks int){
 	F16:  dequantF16AVX2,
 	BF16: dequantBF16AVX2,
@@ -205,18 +206,6 @@ var dequants = [...]func(dst *float32, src *byte, blocks int){
 	Q4_K: dequantQ4KAVX2,
 	Q5_K: dequantQ5KAVX2,
 	Q6_K: dequantQ6KAVX2,
-}
-
-// dequantASM widens as many numbers as the assembly can, and says how many.
-func dequantASM(dst []float32, t Type, src []byte) int {
-	if t == F32 {
-		return copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src) / 4
-	}
-	n := len(dst) / widths[t]
-	if n > 0 {
-		dequants[t](&dst[0], &src[0], n)
-	}
-	return n * widths[t]
 }
 
 // Pause spins for a moment, kindly to the other thread of the core.

@@ -51,13 +51,13 @@ func fewKernel(typ Type, k int) bool { return false }
 
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {}
 
-// matVec computes y = W·x for row i of x, the last one. There is a kernel for every type.
-func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
+// matVec computes y = W·x for the last row of x. There is a kernel for every type.
+func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 	if level == Go {
 		return false
 	}
 	k := in.k
-	yp, xp, wp, n := &y[0], &in.x[i*in.ld], &w[0], k/blocks[typ].len
+	yp, xp, wp, n := &y[0], &in.x[(in.t-1)*in.ld], &w[0], k/blocks[typ].len
 	switch typ {
 	case F32:
 		dotRows(yp, 0, xp, 0, (*float32)(unsafe.Pointer(wp)), k, 1, rows, k)
@@ -85,34 +85,21 @@ func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool {
 	return true
 }
 
-// dequantASM widens all of dst, and says so.
-func dequantASM(dst []float32, t Type, src []byte) int {
-	d, s, n := &dst[0], &src[0], len(dst)/blocks[t].len
-	switch t {
-	case F32:
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(d)), 4*n), src)
-	case F16:
-		dequantF16NEON(d, s, n)
-	case BF16:
-		dequantBF16NEON(d, s, n)
-	case Q8_0:
-		dequantQ80NEON(d, s, n)
-	case Q4_0:
-		dequantQ40NEON(d, s, n)
-	case Q4_1:
-		dequantQ41NEON(d, s, n)
-	case Q5_0:
-		dequantQ50NEON(d, s, n)
-	case Q5_1:
-		dequantQ51NEON(d, s, n)
-	case Q4_K:
-		dequantQ4KNEON(d, s, n)
-	case Q5_K:
-		dequantQ5KNEON(d, s, n)
-	case Q6_K:
-		dequantQ6KNEON(d, s, n)
-	}
-	return len(dst)
+// widths is how many numbers the kernels of a type take at a time.
+var widths = [...]int{F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q4_K: 256, Q5_K: 256, Q6_K: 256}
+
+// dequants write whole blocks, of widths numbers each, as float32.
+var dequants = [...]func(dst *float32, src *byte, blocks int){
+	F16:  dequantF16NEON,
+	BF16: dequantBF16NEON,
+	Q8_0: dequantQ80NEON,
+	Q4_0: dequantQ40NEON,
+	Q4_1: dequantQ41NEON,
+	Q5_0: dequantQ50NEON,
+	Q5_1: dequantQ51NEON,
+	Q4_K: dequantQ4KNEON,
+	Q5_K: dequantQ5KNEON,
+	Q6_K: dequantQ6KNEON,
 }
 
 // groupSums writes the sum of each 32 numbers of x.

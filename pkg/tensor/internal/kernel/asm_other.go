@@ -14,7 +14,7 @@ func packRows(dst, src *float32, ld, k int) {}
 
 func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows, k int) {}
 
-func matVec(y []float32, in *Input, i int, typ Type, w []byte, rows int) bool { return false }
+func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool { return false }
 
 func fewKernel(typ Type, k int) bool { return false }
 
@@ -22,7 +22,9 @@ func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows
 
 func groupSums(dst, x []float32) {}
 
-func dequantASM(dst []float32, t Type, src []byte) int { return 0 }
+var widths [Q6_K + 1]int
+
+var dequants [Q6_K + 1]func(dst *float32, src *byte, blocks int)
 
 // Pause does nothing here.
 func Pause() {}

@@ -4,8 +4,8 @@
 // Go, which is also the definition that the assembly is tested against. Which one runs is decided once, when the program starts,
 // from what the processor has; the environment variable FORWARDPASS_KERNELS=go or avx2 asks for less.
 //
-// All of them multiply and add in float32. They differ in the order of the additions, in fused
-// multiply–adds, which round once instead of twice, and in where they take a minimum out of the sum: for a sum of k products the bodies agree within
+// All of them multiply and add in float32. They differ in the order of the additions, in fused multiply–adds, which round
+// once instead of twice, and in where they take a minimum out of the sum: for a sum of k products the bodies agree within
 // k·2⁻²⁴·Σ|xᵢwᵢ|, where for the types with a minimum |xᵢwᵢ| is |xᵢ·d·qᵢ| + |xᵢ·m|. Activations rounded to int8 are another
 // matter, and asked for separately: see Input.
 package kernel

@@ -32,7 +32,7 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	switch {
 	case in.rounded && typ.int8Kernel():
 		matInt8(y, ldy, in, typ, w, rows)
-	case t == 1 && matVec(y, in, 0, typ, w, rows):
+	case t == 1 && matVec(y, in, typ, w, rows):
 	case t <= few && fewKernel(typ, k):
 		matFew(y, ldy, in, typ, w, rows)
 	case level == Go || t <= small:
@@ -59,7 +59,7 @@ func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 				dotFew(&y[at], ldy, &in.x[i*in.ld], in.ld, 2, typ, &wr[0], n, in.k)
 				i += 2
 			default:
-				if !matVec(y[at:], in, i, typ, wr, n) {
+				if !matVec(y[at:], in, typ, wr, n) {
 					panic("kernel: a type with a kernel for two rows has none for one")
 				}
 				i++
