@@ -2200,9 +2200,10 @@ row:
 	WORD $0x4f00e402 // movi v2.16b, #0
 	WORD $0x4f00e403 // movi v3.16b, #0
 	MOVD R1, R5
-	SUBS $16, R4, R6
-	BLT few
-sixteen:
+	MOVD R4, R6
+	SUBS $16, R6
+	BLT lessSixteen
+Sixteen:
 	WORD $0xacc11444 // ldp q4, q5, [x2], #32
 	WORD $0xacc124a8 // ldp q8, q9, [x5], #32
 	WORD $0xacc12caa // ldp q10, q11, [x5], #32
@@ -2215,28 +2216,31 @@ sixteen:
 	WORD $0x4e2accc2 // fmla v2.4s, v6.4s, v10.4s
 	WORD $0x4e2bcce3 // fmla v3.4s, v7.4s, v11.4s
 	SUBS $16, R6
-	BGE sixteen
-few:
-	ADDS $12, R6
-	BLT last
-four:
+	BGE Sixteen
+lessSixteen:
+	ADD $16, R6
+	SUBS $4, R6
+	BLT lessFour
+Four:
 	WORD $0xfc408444 // ldr d4, [x2], #8
 	WORD $0x3cc104a8 // ldr q8, [x5], #16
 	WORD $0x0e217886 // fcvtl v6.4s, v4.4h
 	WORD $0x4e28ccc0 // fmla v0.4s, v6.4s, v8.4s
 	SUBS $4, R6
-	BGE four
-last:
-	ADDS $4, R6
-	BEQ sum
-one:
+	BGE Four
+lessFour:
+	ADD $4, R6
+	SUBS $1, R6
+	BLT lessOne
+One:
 	WORD $0x7c402444 // ldr h4, [x2], #2
 	WORD $0xbc4044a8 // ldr s8, [x5], #4
 	WORD $0x0e217886 // fcvtl v6.4s, v4.4h
 	WORD $0x4e28ccc0 // fmla v0.4s, v6.4s, v8.4s
 	SUBS $1, R6
-	BNE one
-sum:
+	BGE One
+lessOne:
+	ADD $1, R6
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
 	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
 	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
@@ -2253,24 +2257,26 @@ TEXT ·dequantF16NEON(SB), NOSPLIT, $0-24
 	MOVD src+8(FP), R1
 	MOVD n+16(FP), R2
 	SUBS $8, R2
-	BLT last
-eight:
+	BLT lessEight
+Eight:
 	WORD $0x3cc10420 // ldr q0, [x1], #16
 	WORD $0x0e217801 // fcvtl v1.4s, v0.4h
 	WORD $0x4e217802 // fcvtl2 v2.4s, v0.8h
 	WORD $0xac810801 // stp q1, q2, [x0], #32
 	SUBS $8, R2
-	BGE eight
-last:
-	ADDS $8, R2
-	BEQ end
-one:
+	BGE Eight
+lessEight:
+	ADD $8, R2
+	SUBS $1, R2
+	BLT lessOne
+One:
 	WORD $0x7c402420 // ldr h0, [x1], #2
 	WORD $0x0e217801 // fcvtl v1.4s, v0.4h
 	WORD $0xbc004401 // str s1, [x0], #4
 	SUBS $1, R2
-	BNE one
-end:
+	BGE One
+lessOne:
+	ADD $1, R2
 	RET
 
 // func dotBF16NEON(y, x *float32, w *byte, rows, k int)
@@ -2286,9 +2292,10 @@ row:
 	WORD $0x4f00e402 // movi v2.16b, #0
 	WORD $0x4f00e403 // movi v3.16b, #0
 	MOVD R1, R5
-	SUBS $16, R4, R6
-	BLT few
-sixteen:
+	MOVD R4, R6
+	SUBS $16, R6
+	BLT lessSixteen
+Sixteen:
 	WORD $0xacc11444 // ldp q4, q5, [x2], #32
 	WORD $0xacc124a8 // ldp q8, q9, [x5], #32
 	WORD $0xacc12caa // ldp q10, q11, [x5], #32
@@ -2301,28 +2308,31 @@ sixteen:
 	WORD $0x4e2accc2 // fmla v2.4s, v6.4s, v10.4s
 	WORD $0x4e2bcce3 // fmla v3.4s, v7.4s, v11.4s
 	SUBS $16, R6
-	BGE sixteen
-few:
-	ADDS $12, R6
-	BLT last
-four:
+	BGE Sixteen
+lessSixteen:
+	ADD $16, R6
+	SUBS $4, R6
+	BLT lessFour
+Four:
 	WORD $0xfc408444 // ldr d4, [x2], #8
 	WORD $0x3cc104a8 // ldr q8, [x5], #16
 	WORD $0x2e613886 // shll v6.4s, v4.4h, #16
 	WORD $0x4e28ccc0 // fmla v0.4s, v6.4s, v8.4s
 	SUBS $4, R6
-	BGE four
-last:
-	ADDS $4, R6
-	BEQ sum
-one:
+	BGE Four
+lessFour:
+	ADD $4, R6
+	SUBS $1, R6
+	BLT lessOne
+One:
 	WORD $0x7c402444 // ldr h4, [x2], #2
 	WORD $0xbc4044a8 // ldr s8, [x5], #4
 	WORD $0x2e613886 // shll v6.4s, v4.4h, #16
 	WORD $0x4e28ccc0 // fmla v0.4s, v6.4s, v8.4s
 	SUBS $1, R6
-	BNE one
-sum:
+	BGE One
+lessOne:
+	ADD $1, R6
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
 	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
 	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
@@ -2339,24 +2349,26 @@ TEXT ·dequantBF16NEON(SB), NOSPLIT, $0-24
 	MOVD src+8(FP), R1
 	MOVD n+16(FP), R2
 	SUBS $8, R2
-	BLT last
-eight:
+	BLT lessEight
+Eight:
 	WORD $0x3cc10420 // ldr q0, [x1], #16
 	WORD $0x2e613801 // shll v1.4s, v0.4h, #16
 	WORD $0x6e613802 // shll2 v2.4s, v0.8h, #16
 	WORD $0xac810801 // stp q1, q2, [x0], #32
 	SUBS $8, R2
-	BGE eight
-last:
-	ADDS $8, R2
-	BEQ end
-one:
+	BGE Eight
+lessEight:
+	ADD $8, R2
+	SUBS $1, R2
+	BLT lessOne
+One:
 	WORD $0x7c402420 // ldr h0, [x1], #2
 	WORD $0x2e613801 // shll v1.4s, v0.4h, #16
 	WORD $0xbc004401 // str s1, [x0], #4
 	SUBS $1, R2
-	BNE one
-end:
+	BGE One
+lessOne:
+	ADD $1, R2
 	RET
 
 DATA spread<>+0(SB)/4, $0x00ffffff

@@ -322,6 +322,18 @@ func (a *asm) broadcastNext(v int, p reg) {
 	a.word(0x4ddfc800|uint32(int(p)<<5|v), "ld1r {v%d.4s}, [x%d], #4", v, int(p))
 }
 
+// while repeats body as long as `count` of the numbers that n counts are left, and counts them off.
+func (a *asm) while(name string, count int, n reg, body func()) {
+	a.code("SUBS $%d, %v", count, n)
+	a.code("BLT less%s", name)
+	a.label(name)
+	body()
+	a.code("SUBS $%d, %v", count, n)
+	a.code("BGE %s", name)
+	a.label("less" + name)
+	a.code("ADD $%d, %v", count, n)
+}
+
 // zero clears n registers.
 func (a *asm) zero(v, n int) {
 	for i := range n {

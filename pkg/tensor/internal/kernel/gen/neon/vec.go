@@ -32,22 +32,17 @@ func (e elementwise) write(a *asm) {
 		e.setup()
 	}
 	loop := func(name string, count int, size byte) {
-		a.code("SUBS $%d, %v", count, n)
-		a.code("BLT less%s", name)
-		a.label(name)
-		for u := range max(1, count/4) {
-			for i, p := range p {
-				a.loadNext(size, 4*u+i, p)
+		a.while(name, count, n, func() {
+			for u := range max(1, count/4) {
+				for i, p := range p {
+					a.loadNext(size, 4*u+i, p)
+				}
+				e.body(4*u, size == 's')
+				if !e.readOnly {
+					a.storeNext(size, 4*u, out)
+				}
 			}
-			e.body(4*u, size == 's')
-			if !e.readOnly {
-				a.storeNext(size, 4*u, out)
-			}
-		}
-		a.code("SUBS $%d, %v", count, n)
-		a.code("BGE %s", name)
-		a.label("less" + name)
-		a.code("ADD $%d, %v", count, n)
+		})
 	}
 	if e.unroll > 1 {
 		loop("Many", 4*e.unroll, 'q')
