@@ -15,9 +15,10 @@ import smollm2
 import storyland
 
 with tempfile.TemporaryDirectory() as scratch:
-    for script, name, tolerance in [(storyland, "storyland", 1e-4), (quants, "quants", 0.0)]:
+    # storyland's residual stream reaches 5,702.
+    for script, name, tolerance, roundings in [(storyland, "storyland", 1e-4, 16), (quants, "quants", 0.0, 0)]:
         script.main(os.path.join(scratch, name))
-        golden.same(os.path.join(golden.GOLDEN, name), os.path.join(scratch, name), tolerance)
+        golden.same(os.path.join(golden.GOLDEN, name), os.path.join(scratch, name), tolerance, roundings)
     files.gguf_files(scratch)
     files.llama2c_files(scratch)
     for name in sorted(os.listdir(scratch)):
