@@ -69,15 +69,13 @@ type products struct {
 
 type part struct{ product, lo, hi int }
 
-// Weights are handed out in parts of at least minBytes when they stream through once, and of at most
-// maxRows when a block of x is used again for each of them.
 const (
 	minBytes = 32 << 10
-	maxRows  = 128
 	unit     = 32 // rows of one panel of the kernel
 )
 
-// split cuts the matrices into parts, four or more a worker so that none waits long for the last.
+// split cuts the matrices into parts. Weights that stream through once are handed out in parts of at least minBytes, four
+// or more a worker, so that none waits long for the last; with many rows of x a single panel of the kernel is enough.
 func (j *products) split() {
 	rows := 0
 	for _, p := range j.ps {
@@ -87,8 +85,8 @@ func (j *products) split() {
 	j.parts = j.parts[:0]
 	for i, p := range j.ps {
 		step := max(1, rows/want)
-		if j.t > 8 {
-			step = min(step, maxRows)
+		if j.t > kernel.Few {
+			step = unit
 		} else if b := p.W.Type.Bytes(p.W.Cols); step*b < minBytes {
 			step = max(1, minBytes/max(b, 1))
 		}

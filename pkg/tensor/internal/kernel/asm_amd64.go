@@ -114,81 +114,68 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 		}
 	case typ == Q8_0:
 		if wide {
-			dotQ80AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ80AVX512(yp, xp, wp, rows, k/32, halves())
 		} else {
-			dotQ80AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ80AVX2(yp, xp, wp, rows, k/32, halves())
 		}
 	case typ == Q4_0:
 		if wide {
-			dotQ40AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ40AVX512(yp, xp, wp, rows, k/32, halves())
 		} else {
-			dotQ40AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ40AVX2(yp, xp, wp, rows, k/32, halves())
 		}
 	case typ == Q4_1:
 		if wide {
-			dotQ41AVX512(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
+			dotQ41AVX512(yp, xp, wp, rows, k/32, halves())
 		} else {
-			dotQ41AVX2(yp, xp, wp, rows, k/32, in.sumOf32(), halves())
-		}
-	case typ == Q5_0:
-		if wide {
-			dot1Q50AVX512(yp, 0, xp, 0, wp, rows, k/32)
-		} else {
-			dot1Q50AVX2(yp, 0, xp, 0, wp, rows, k/32)
-		}
-	case typ == Q5_1:
-		if wide {
-			dot1Q51AVX512(yp, 0, xp, 0, wp, rows, k/32)
-		} else {
-			dot1Q51AVX2(yp, 0, xp, 0, wp, rows, k/32)
+			dotQ41AVX2(yp, xp, wp, rows, k/32, halves())
 		}
 	case typ == Q4_K:
 		if wide {
-			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
+			dotQ4KAVX512(yp, xp, wp, rows, k/256, in.sumOf32())
 		} else {
-			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumOf32(), halves())
+			dotQ4KAVX2(yp, xp, wp, rows, k/256, in.sumOf32())
 		}
-	case typ == Q5_K:
-		if wide {
-			dot1Q5KAVX512(yp, 0, xp, 0, wp, rows, k/256)
-		} else {
-			dot1Q5KAVX2(yp, 0, xp, 0, wp, rows, k/256)
-		}
-	case typ == Q6_K:
-		if wide {
-			dot1Q6KAVX512(yp, 0, xp, 0, wp, rows, k/256)
-		} else {
-			dot1Q6KAVX2(yp, 0, xp, 0, wp, rows, k/256)
-		}
+	case slowDots[typ][0] != nil:
+		clear(y[:rows])
+		slowDots[typ][level-AVX2](yp, 0, xp, 0, wp, stride, rows, k/widths[typ])
 	default:
 		return false
 	}
 	return true
 }
 
-// dotFunc computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for a fixed number of vectors x.
-type dotFunc func(y *float32, ldy int, x *float32, ldx int, w *byte, rows, blocks int)
+// dotFunc computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for a fixed number of vectors x.
+type dotFunc func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks int)
 
-// fewDots are those for two and for four vectors x, with AVX2 and with AVX-512.
-var fewDots = [...][2][2]dotFunc{
-	F16:  {{dot2F16AVX2, dot4F16AVX2}, {dot2F16AVX512, dot4F16AVX512}},
-	BF16: {{dot2BF16AVX2, dot4BF16AVX2}, {dot2BF16AVX512, dot4BF16AVX512}},
-	Q8_0: {{dot2Q80AVX2, dot4Q80AVX2}, {dot2Q80AVX512, dot4Q80AVX512}},
-	Q4_0: {{dot2Q40AVX2, dot4Q40AVX2}, {dot2Q40AVX512, dot4Q40AVX512}},
-	Q4_1: {{dot2Q41AVX2, dot4Q41AVX2}, {dot2Q41AVX512, dot4Q41AVX512}},
-	Q5_0: {{dot2Q50AVX2, dot4Q50AVX2}, {dot2Q50AVX512, dot4Q50AVX512}},
-	Q5_1: {{dot2Q51AVX2, dot4Q51AVX2}, {dot2Q51AVX512, dot4Q51AVX512}},
-	Q4_K: {{dot2Q4KAVX2, dot4Q4KAVX2}, {dot2Q4KAVX512, dot4Q4KAVX512}},
-	Q5_K: {{dot2Q5KAVX2, dot4Q5KAVX2}, {dot2Q5KAVX512, dot4Q5KAVX512}},
-	Q6_K: {{dot2Q6KAVX2, dot4Q6KAVX2}, {dot2Q6KAVX512, dot4Q6KAVX512}},
+// fewDots are those for two, four and eight vectors x, with AVX2 and with AVX-512.
+var fewDots = [...][2][3]dotFunc{
+	F16:  {{dot2F16AVX2, dot4F16AVX2, dot8F16AVX2}, {dot2F16AVX512, dot4F16AVX512, dot8F16AVX512}},
+	BF16: {{dot2BF16AVX2, dot4BF16AVX2, dot8BF16AVX2}, {dot2BF16AVX512, dot4BF16AVX512, dot8BF16AVX512}},
+	Q8_0: {{dot2Q80AVX2, dot4Q80AVX2, dot8Q80AVX2}, {dot2Q80AVX512, dot4Q80AVX512, dot8Q80AVX512}},
+	Q4_0: {{dot2Q40AVX2, dot4Q40AVX2, dot8Q40AVX2}, {dot2Q40AVX512, dot4Q40AVX512, dot8Q40AVX512}},
+	Q4_1: {{dot2Q41AVX2, dot4Q41AVX2, dot8Q41AVX2}, {dot2Q41AVX512, dot4Q41AVX512, dot8Q41AVX512}},
+	Q5_0: {{dot2Q50AVX2, dot4Q50AVX2, dot8Q50AVX2}, {dot2Q50AVX512, dot4Q50AVX512, dot8Q50AVX512}},
+	Q5_1: {{dot2Q51AVX2, dot4Q51AVX2, dot8Q51AVX2}, {dot2Q51AVX512, dot4Q51AVX512, dot8Q51AVX512}},
+	Q4_K: {{dot2Q4KAVX2, dot4Q4KAVX2, dot8Q4KAVX2}, {dot2Q4KAVX512, dot4Q4KAVX512, dot8Q4KAVX512}},
+	Q5_K: {{dot2Q5KAVX2, dot4Q5KAVX2, dot8Q5KAVX2}, {dot2Q5KAVX512, dot4Q5KAVX512, dot8Q5KAVX512}},
+	Q6_K: {{dot2Q6KAVX2, dot4Q6KAVX2, dot8Q6KAVX2}, {dot2Q6KAVX512, dot4Q6KAVX512, dot8Q6KAVX512}},
+}
+
+// slowDots are those for one vector x, of the types that have no kernel of their own for it.
+var slowDots = [Q6_K + 1][2]dotFunc{
+	Q5_0: {dot1Q50AVX2, dot1Q50AVX512},
+	Q5_1: {dot1Q51AVX2, dot1Q51AVX512},
+	Q5_K: {dot1Q5KAVX2, dot1Q5KAVX512},
+	Q6_K: {dot1Q6KAVX2, dot1Q6KAVX512},
 }
 
 // fewKernel says whether dotFew has a kernel for the type and shape.
 func fewKernel(typ Type, k int) bool { return level > Go && typ != F32 && k%16 == 0 }
 
-// dotFew multiplies two or four vectors x by rows of weights.
-func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {
-	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, rows, k/widths[typ])
+// dotFew adds to y the products of two, four or eight vectors x with rows of weights at a stride of ldw bytes.
+func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {
+	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, ldw, rows, k/widths[typ])
 }
 
 // widths is how many numbers the kernels of a type take at a time.

@@ -49,7 +49,7 @@ func dotRows(y *float32, ldy int, x *float32, ldx int, w *float32, ldw, t, rows,
 // fewKernel: more than one row of x goes the way over widened rows.
 func fewKernel(typ Type, k int) bool { return false }
 
-func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {}
+func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {}
 
 // matVec computes y = W·x for the last row of x. There is a kernel for every type.
 func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {

@@ -18,7 +18,7 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool { return 
 
 func fewKernel(typ Type, k int) bool { return false }
 
-func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, rows, k int) {}
+func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {}
 
 func groupSums(dst, x []float32) {}
 

@@ -49,7 +49,7 @@ func TestBounds(t *testing.T) {
 	one, two, three := newFenced(t), newFenced(t), newFenced(t)
 	rng := rand.New(rand.NewPCG(9, 9))
 	for range 200 {
-		first, m, n := rng.IntN(2) == 0, 1+rng.IntN(few+6), 1+rng.IntN(40)
+		first, m, n := rng.IntN(2) == 0, 1+rng.IntN(Few+6), 1+rng.IntN(40)
 		for _, typ := range all {
 			k := (1 + rng.IntN(70+blocks[typ].len)/blocks[typ].len) * blocks[typ].len
 			w := one.bytes(weights(rng, typ, n*k), first)

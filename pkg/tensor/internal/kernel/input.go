@@ -35,7 +35,7 @@ type Input struct {
 func (in *Input) Set(x []float32, ld, t, k int, quantized bool) {
 	in.x, in.ld, in.t, in.k = x, ld, t, k
 	in.sums, in.rounded = in.sums[:0], false
-	if !quantized || k < 32 || k%32 != 0 || t > few {
+	if !quantized || k < 32 || k%32 != 0 || t > Few {
 		return
 	}
 	if int8Activations && t <= small {

@@ -179,9 +179,12 @@ func TestMatMulShapes(t *testing.T) {
 			checkMatMul(t, rng, typ, T, 1+rng.IntN(70), (1+rng.IntN(70+block)/block)*block)
 			checkMatMul(t, rng, typ, T, 33, (40/block+1)*block)
 		}
-		// More than one block of k, and more than one panel.
-		checkMatMul(t, rng, typ, few+2, 67, 768)
-		checkMatMul(t, rng, typ, few+3, 35, (600+block-1)/block*block)
+		// Rows of one stretch and of several, with a short rest and a long one; more than one panel; few rows of x in parts.
+		for _, k := range []int{600, 640, 656, 768, 1300, 2816} {
+			k = (k + block - 1) / block * block
+			checkMatMul(t, rng, typ, Few+1+rng.IntN(3), 67, k)
+			checkMatMul(t, rng, typ, 2+rng.IntN(Few-1), 35, k)
+		}
 	}
 }
 
@@ -198,8 +201,10 @@ func TestMulShapes(t *testing.T) {
 			checkMul(t, rng, m, 1+rng.IntN(40), k)
 		}
 	}
-	checkMul(t, rng, 20, 40, 600)
-	checkMul(t, rng, 3, 64, 600)
+	for _, k := range []int{600, 641, 800, 1400} {
+		checkMul(t, rng, 20, 40, k)
+		checkMul(t, rng, 3, 64, k)
+	}
 }
 
 func checkMul(t *testing.T, rng *rand.Rand, m, n, k int) {

@@ -6,16 +6,16 @@ import "unsafe"
 // widened in registers.
 const (
 	small = 8
-	few   = 24
+	Few   = 24
 )
 
 // MatMul computes y = x·Wᵀ for rows of weights that follow each other in w: y is in.t rows at stride ldy, of
 // which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
-//   - Up to few: each weight is widened once for four rows of x. Float32 weights, and all of them where there is no kernel
+//   - Up to Few: each weight is widened once for eight rows of x. Float32 weights, and all of them where there is no kernel
 //     for that, take dot products up to small.
-//   - More: panels of weights are transposed, and a tile of y stays in registers over blockK numbers.
+//   - More: panels of weights are transposed, and a tile of y stays in registers over a stretch of them.
 func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k := in.t, in.k
 	if t == 0 || rows == 0 {
@@ -33,7 +33,7 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	case in.rounded && typ.int8Kernel():
 		matInt8(y, ldy, in, typ, w, rows)
 	case t == 1 && matVec(y, in, typ, w, rows):
-	case t <= few && fewKernel(typ, k):
+	case t <= Few && fewKernel(typ, k):
 		matFew(y, ldy, in, typ, w, rows)
 	case level == Go || t <= small:
 		widenFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
@@ -42,28 +42,33 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	}
 }
 
-// matFew takes as many rows of weights as stay in the first-level cache, and multiplies four, two or one of x at a time by them.
+// matFew multiplies eight, four or two rows of x at a time by rows of weights. Of both it takes as much at a time as stays
+// in the first-level cache.
 func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
-	bytes := typ.bytes(in.k)
-	block := max(4, 12<<10/bytes)
+	t, k, bytes := in.t, in.k, typ.bytes(in.k)
+	width := widths[typ]
+	parts := (4*k*min(t, 8) + 20<<10 - 1) / (20 << 10) // of a row
+	part := ((k+parts-1)/parts + width - 1) / width * width
+	block := max(4, 12<<10/typ.bytes(part))
 	for r := 0; r < rows; r += block {
 		n := min(block, rows-r)
 		wr := w[r*bytes : (r+n)*bytes]
-		for i := 0; i < in.t; {
-			at := i*ldy + r
-			switch left := in.t - i; {
-			case left >= 4:
-				dotFew(&y[at], ldy, &in.x[i*in.ld], in.ld, 4, typ, &wr[0], n, in.k)
-				i += 4
-			case left >= 2:
-				dotFew(&y[at], ldy, &in.x[i*in.ld], in.ld, 2, typ, &wr[0], n, in.k)
-				i += 2
-			default:
-				if !matVec(y[at:], in, typ, wr, n) {
-					panic("kernel: a type with a kernel for two rows has none for one")
+		for i := range t {
+			clear(y[i*ldy+r : i*ldy+r+n])
+		}
+		for k0 := 0; k0 < k; k0 += part {
+			kc := min(part, k-k0)
+			for i := 0; i+1 < t; {
+				group := 8
+				for group > t-i {
+					group /= 2
 				}
-				i++
+				dotFew(&y[i*ldy+r], ldy, &in.x[i*in.ld+k0], in.ld, group, typ, &wr[typ.bytes(k0)], bytes, n, kc)
+				i += group
 			}
+		}
+		if t%2 == 1 && !matVec(y[(t-1)*ldy+r:], in, typ, wr, n) {
+			panic("kernel: a type with a kernel for two rows has none for one")
 		}
 	}
 }
@@ -90,8 +95,8 @@ func matMany(y []float32, ldy int, x []float32, ldx, t int, typ Type, w []byte, 
 	s := getScratch()
 	defer putScratch(s)
 	width, bytes := panelWidth(), typ.bytes(k)
-	for k0 := 0; k0 < k; k0 += blockK {
-		kc := min(blockK, k-k0)
+	for k0, kc := 0, 0; k0 < k; k0 += kc {
+		kc = stretch(k - k0)
 		off, size := typ.bytes(k0), typ.bytes(kc)
 		for r := 0; r < rows; r += width {
 			n := min(width, rows-r)
@@ -181,8 +186,8 @@ func MulNT(c []float32, ldc int, a []float32, lda int, b []float32, ldb, m, n, k
 	s := getScratch()
 	defer putScratch(s)
 	width := panelWidth()
-	for k0 := 0; k0 < k; k0 += blockK {
-		kc := min(blockK, k-k0)
+	for k0, kc := 0, 0; k0 < k; k0 += kc {
+		kc = stretch(k - k0)
 		for j := 0; j < n; j += width {
 			w := min(width, n-j)
 			s.packFloats(b[j*ldb+k0:], ldb, w, kc)
@@ -212,8 +217,8 @@ func MulNN(c []float32, ldc int, a []float32, lda int, b []float32, ldb, m, n, k
 	}
 	s := getScratch()
 	defer putScratch(s)
-	for k0 := 0; k0 < k; k0 += blockK {
-		kc := min(blockK, k-k0)
+	for k0, kc := 0, 0; k0 < k; k0 += kc {
+		kc = stretch(k - k0)
 		for j := done; j < n; j += width {
 			s.gemm(c[j:], ldc, a[k0:], lda, b[k0*ldb+j:], ldb, m, min(width, n-j), kc, true)
 		}

@@ -2,17 +2,23 @@ package kernel
 
 import "sync"
 
-// blockK is how many numbers of a row of weights are multiplied at a time in a matrix–matrix product:
-// a panel of them stays in the first-level cache while all rows of x pass by.
-const blockK = 256
+// panelSize is how many numbers a panel of weights has in a matrix–matrix product: it stays in the first-level cache
+// while all rows of x pass by. The last one may have a quarter more.
+const panelSize = 32 << 10 / 4
 
-// maxPanel is the widest panel, in rows of weights.
-const maxPanel = 32
+// stretch is how many of the numbers that are left of each row make the next panel.
+func stretch(left int) int {
+	full := panelSize / panelWidth()
+	if left <= full+full/4 {
+		return left
+	}
+	return full
+}
 
 // scratch is the working memory of one matrix product.
 type scratch struct {
-	tile  [maxPanel * blockK]float32 // weights as float32, row by row
-	panel [maxPanel * blockK]float32 // and transposed
+	tile  [panelSize * 5 / 4]float32 // weights as float32, row by row
+	panel [panelSize * 5 / 4]float32 // and transposed
 	out   []float32                  // a narrow result
 	row   []float32                  // a whole row of weights
 }

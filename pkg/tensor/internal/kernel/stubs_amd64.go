@@ -49,10 +49,10 @@ func dotF16AVX2(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 //go:noescape
 func dotBF16AVX2(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 
-// dotQ80AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+// dotQ80AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.
 //
 //go:noescape
-func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ80AVX2(y *float32, x *float32, w *byte, rows int, blocks int, half *float32)
 
 // addAVX2 is y += x.
 //
@@ -149,10 +149,10 @@ func dotF16AVX512(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 //go:noescape
 func dotBF16AVX512(y *float32, x *float32, w *byte, ldw int, rows int, k int)
 
-// dotQ80AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+// dotQ80AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.
 //
 //go:noescape
-func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ80AVX512(y *float32, x *float32, w *byte, rows int, blocks int, half *float32)
 
 // addAVX512 is y += x.
 //
@@ -204,25 +204,25 @@ func readAllAVX512(p *byte, n int)
 //go:noescape
 func fmaAllAVX512(n int)
 
-// dotQ40AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+// dotQ40AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.
 //
 //go:noescape
-func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ40AVX2(y *float32, x *float32, w *byte, rows int, blocks int, half *float32)
 
-// dotQ41AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+// dotQ41AVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.
 //
 //go:noescape
-func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ41AVX2(y *float32, x *float32, w *byte, rows int, blocks int, half *float32)
 
-// dotQ40AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+// dotQ40AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.
 //
 //go:noescape
-func dotQ40AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ40AVX512(y *float32, x *float32, w *byte, rows int, blocks int, half *float32)
 
-// dotQ41AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
+// dotQ41AVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.
 //
 //go:noescape
-func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ41AVX512(y *float32, x *float32, w *byte, rows int, blocks int, half *float32)
 
 // sumsAVX2 writes the sum of each 32 numbers.
 //
@@ -234,300 +234,400 @@ func sumsAVX2(dst *float32, x *float32, groups int)
 //go:noescape
 func dequantF16AVX2(dst *float32, src *byte, blocks int)
 
-// dot2F16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4F16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2F16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4F16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantBF16AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantBF16AVX2(dst *float32, src *byte, blocks int)
 
-// dot2BF16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4BF16AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2BF16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4BF16AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ80AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ80AVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q80AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q80AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q80AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q80AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ40AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ40AVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q40AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q40AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q40AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q40AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ41AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ41AVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q41AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q41AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q41AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q41AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ50AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ50AVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q50AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q50AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q50AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot1Q50AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q50AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q50AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ51AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ51AVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q51AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q51AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q51AVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot1Q51AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q51AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q51AVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ4KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ4KAVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q4KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q4KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q4KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q4KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ5KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ5KAVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q5KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q5KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q5KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot1Q5KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q5KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q5KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dequantQ6KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ6KAVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q6KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q6KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q6KAVX2 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot4Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot1Q6KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot8Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot8Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot2Q6KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot1Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
-// dot4Q6KAVX512 computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks that follow each other. Strides in numbers.
+// dot2Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
 //
 //go:noescape
-func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, rows int, blocks int)
+func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot4Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+
+// dot8Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+//
+//go:noescape
+func dot8Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
 
 // dotQ4KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ4KAVX2(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32)
 
 // dotQ4KAVX512 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //
 //go:noescape
-func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32, half *float32)
+func dotQ4KAVX512(y *float32, x *float32, w *byte, rows int, blocks int, sums *float32)
 
 // int8Q80AVX2 computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.
 //

@@ -52,17 +52,17 @@ func dequant(f format) {
 	RET()
 }
 
-// dot is the product of rows of blocks with one, two or four vectors x: every number is widened once for all
-// of them. Each vector has several sums, so that additions don't wait for each other.
+// dot adds to y the products of rows of blocks with one, two, four or eight vectors x: every number is widened once for
+// all of them. Where there are few, each has several sums, so that additions don't wait for each other.
 func dot(s isa, f format, t int) {
 	name := fmt.Sprintf("dot%d%s", t, f.name)
-	s.start(name, "func(y *float32, ldy int, x *float32, ldx int, w *byte, rows, blocks int)",
-		fmt.Sprintf("computes y[i·ldy+r] = Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks that follow each other. Strides in numbers.", t))
+	s.start(name, "func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks int)",
+		fmt.Sprintf("computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.", t))
 	y, x, ldx, w, rows := param("y"), param("x"), param("ldx"), param("w"), param("rows")
 	scales = AllocLocal(128)
 	l := label(name + s.name)
 	SHLQ(Imm(2), ldx)
-	sums := map[int]int{1: 4, 2: 4, 4: 2}[t]
+	sums := min(4, 8/t)
 	if f.setup != nil {
 		f.setup(s)
 	}
@@ -70,19 +70,19 @@ func dot(s isa, f format, t int) {
 	for i := range sums * t {
 		s.zero(s.v(i))
 	}
-	xp, n := newRows(x, ldx, t), param("blocks")
+	xp, wp, n := newRows(x, ldx, t), copyOf(w), param("blocks")
 	Label(l("loop"))
 	for i := 0; i < f.bytes; i += 64 {
-		PREFETCHT0(Mem{Base: w, Disp: ahead + i})
+		PREFETCHT0(Mem{Base: wp, Disp: ahead + i})
 	}
 	count := 0
-	f.widen(s, w, func(i int, v VecPhysical) {
+	f.widen(s, wp, func(i int, v VecPhysical) {
 		for j := range t {
 			VFMADD231PS(xp.at(j, i*s.bytes()), v, s.v(count%sums*t+j))
 		}
 		count++
 	})
-	add(f.bytes, w)
+	add(f.bytes, wp)
 	xp.advance(4 * f.len)
 	DECQ(n)
 	JG(LabelRef(l("loop")))
@@ -94,11 +94,27 @@ func dot(s isa, f format, t int) {
 	ldy := param("ldy")
 	SHLQ(Imm(2), ldy)
 	yp := newRows(y, ldy, t)
-	for j := range t {
-		s.hsum(j, 8+j)
-		VMOVSS(xs[j], yp.at(j, 0))
+	for j := 0; j < t; j += 4 {
+		if t >= 4 {
+			s.hsum4(j, j+1, j+2, j+3, 8)
+		}
+		for i := range min(4, t) {
+			sum := xs[8+i]
+			switch {
+			case t < 4:
+				s.hsum(i, 8)
+				sum = xs[i]
+			case i == 0:
+				sum = xs[j]
+			default:
+				VPERMILPS(Imm(uint64(i)), xs[j], sum)
+			}
+			VADDSS(yp.at(j+i, 0), sum, sum)
+			VMOVSS(sum, yp.at(j+i, 0))
+		}
 	}
 	add(4, y)
+	ADDQ(Load(Param("ldw"), GP64()), w)
 	DECQ(rows)
 	JNZ(LabelRef(l("row")))
 	VZEROUPPER()
@@ -169,7 +185,7 @@ func widenQ4(s isa, w Register, variant int, emit func(int, VecPhysical)) {
 // dotQ4K is the matrix–vector product with Q4_K rows. A group's scale multiplies the group's sum, and its minimum the
 // sum of x: Σ(s·q-m)x = s·Σqx - m·Σx.
 func dotQ4K(s isa) {
-	s.start("dotQ4K", "func(y, x *float32, w *byte, rows, blocks int, sums, half *float32)",
+	s.start("dotQ4K", "func(y, x *float32, w *byte, rows, blocks int, sums *float32)",
 		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.")
 	y, w, rows := param("y"), param("w"), param("rows")
 	scales = AllocLocal(128)

@@ -147,22 +147,8 @@ func (d dotTile) tile(rows int) {
 	SHLQ(Imm(2), ldy)
 	for i := range t {
 		if rows == 4 {
-			// Four sums at once: pairs, then pairs of pairs.
-			a := func(r int) VecPhysical { return ys[r*t+i] }
-			if s.wide {
-				for r := range rows {
-					VEXTRACTF64X4(Imm(1), zs[r*t+i], ys[free])
-					VADDPS(ys[free], a(r), a(r))
-				}
-				// VHADDPS has no EVEX form; registers here are below 16.
-			}
-			VHADDPS(a(1), a(0), a(0))
-			VHADDPS(a(3), a(2), a(2))
-			VHADDPS(a(2), a(0), a(0))
-			lo, hi := xs[0*t+i], xs[3*t+i]
-			VEXTRACTF128(Imm(1), a(0), hi)
-			VADDPS(hi, lo, lo)
-			VMOVUPS(lo, Mem{Base: yp})
+			s.hsum4(i, t+i, 2*t+i, 3*t+i, free)
+			VMOVUPS(xs[i], Mem{Base: yp})
 		} else {
 			for r := range rows {
 				s.hsum(r*t+i, free)
@@ -179,37 +165,37 @@ func (d dotTile) tile(rows int) {
 	}
 }
 
-// rows are up to four rows at a stride, reached from two pointers: 0, 1, 2 from the first, 3 the second.
+// rows are a few rows at a stride, three of them reached from one pointer.
 type rows struct {
-	first, fourth GPVirtual
-	stride        Register
-	n             int
+	from   []GPVirtual
+	stride Register
 }
 
 func newRows(base, stride Register, n int) rows {
-	r := rows{first: copyOf(base), stride: stride, n: n}
+	r := rows{from: []GPVirtual{copyOf(base)}, stride: stride}
 	if n > 3 {
-		r.fourth = GP64()
-		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, r.fourth)
-		ADDQ(base, r.fourth)
+		three := GP64()
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
+		for i := 3; i < n; i += 3 {
+			p := GP64()
+			LEAQ(Mem{Base: r.from[len(r.from)-1], Index: three, Scale: 1}, p)
+			r.from = append(r.from, p)
+		}
 	}
 	return r
 }
 
 func (r rows) at(i, disp int) Mem {
-	switch i {
-	case 0:
-		return Mem{Base: r.first, Disp: disp}
-	case 3:
-		return Mem{Base: r.fourth, Disp: disp}
+	m := Mem{Base: r.from[i/3], Disp: disp}
+	if i%3 > 0 {
+		m.Index, m.Scale = r.stride, uint8(i%3)
 	}
-	return Mem{Base: r.first, Index: r.stride, Scale: uint8(i), Disp: disp}
+	return m
 }
 
 func (r rows) advance(bytes int) {
-	add(bytes, r.first)
-	if r.n > 3 {
-		add(bytes, r.fourth)
+	for _, p := range r.from {
+		add(bytes, p)
 	}
 }
 

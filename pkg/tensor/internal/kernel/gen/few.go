@@ -46,14 +46,7 @@ func few(s isa) {
 		for i := range 4 * n {
 			s.zero(s.v(i))
 		}
-		// Rows 0–2 of A are reached from one pointer, 3–5 from another.
-		ap := []GPVirtual{copyOf(a)}
-		if n > 3 {
-			p := GP64()
-			LEAQ(Mem{Base: lda, Index: lda, Scale: 2}, p)
-			ADDQ(a, p)
-			ap = append(ap, p)
-		}
+		ap := newRows(a, lda, n)
 		left := param("k")
 		loop := l(fmt.Sprint("loop", n))
 		Label(loop)
@@ -65,7 +58,7 @@ func few(s isa) {
 				VMOVUPS_Z(Mem{Base: b, Disp: 64 * i}, k, bv(i))
 			}
 			for row := range n {
-				VBROADCASTSS(fewAt(ap, lda, row), av)
+				VBROADCASTSS(ap.at(row, 0), av)
 				for i := range 4 {
 					VFMADD231PS(bv(i), av, acc(row, i))
 				}
@@ -74,7 +67,7 @@ func few(s isa) {
 			PREFETCHT0(Mem{Base: b, Disp: ahead})
 			PREFETCHT0(Mem{Base: b, Disp: ahead + 64})
 			for row := range n {
-				VBROADCASTSS(fewAt(ap, lda, row), s.v(12+row))
+				VBROADCASTSS(ap.at(row, 0), s.v(12+row))
 			}
 			for i := range 4 {
 				VMOVUPS(Mem{Base: b, Disp: 32 * i}, Y15)
@@ -84,9 +77,7 @@ func few(s isa) {
 			}
 		}
 		ADDQ(ldb, b)
-		for _, p := range ap {
-			add(4, p)
-		}
+		ap.advance(4)
 		DECQ(left)
 		JNZ(LabelRef(loop))
 		ldc := param("ldc")
@@ -113,12 +104,4 @@ func few(s isa) {
 			Label(next)
 		}
 	}
-}
-
-func fewAt(ap []GPVirtual, lda Register, row int) Mem {
-	m := Mem{Base: ap[row/3]}
-	if row%3 > 0 {
-		m.Index, m.Scale = lda, uint8(row%3)
-	}
-	return m
 }

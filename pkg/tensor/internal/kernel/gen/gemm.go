@@ -64,24 +64,7 @@ func (g gemmTile) tile(rows int, name string) {
 		s.zero(acc(i, 0))
 		s.zero(acc(i, 1))
 	}
-	// Rows 3p, 3p+1, 3p+2 are reached from one pointer.
-	ap := []GPVirtual{copyOf(g.a)}
-	lda3 := GP64()
-	LEAQ(Mem{Base: g.lda, Index: g.lda, Scale: 2}, lda3)
-	for p := 1; 3*p < rows; p++ {
-		r := GP64()
-		LEAQ(Mem{Base: ap[p-1], Index: lda3, Scale: 1}, r)
-		ap = append(ap, r)
-	}
-	at := func(i, disp int) Mem {
-		switch i % 3 {
-		case 0:
-			return Mem{Base: ap[i/3], Disp: disp}
-		case 1:
-			return Mem{Base: ap[i/3], Index: g.lda, Scale: 1, Disp: disp}
-		}
-		return Mem{Base: ap[i/3], Index: g.lda, Scale: 2, Disp: disp}
-	}
+	ap := newRows(g.a, g.lda, rows)
 	bp, n := param("b"), param("k")
 	step := func(u int) {
 		m0, m1 := Mem{Base: bp}, Mem{Base: bp, Disp: s.bytes()}
@@ -94,7 +77,7 @@ func (g gemmTile) tile(rows int, name string) {
 		}
 		ADDQ(g.ldb, bp)
 		for i := range rows {
-			VBROADCASTSS(at(i, 4*u), av)
+			VBROADCASTSS(ap.at(i, 4*u), av)
 			VFMADD231PS(b0, av, acc(i, 0))
 			VFMADD231PS(b1, av, acc(i, 1))
 		}
@@ -106,9 +89,7 @@ func (g gemmTile) tile(rows int, name string) {
 	for u := range unroll {
 		step(u)
 	}
-	for _, p := range ap {
-		add(4*unroll, p)
-	}
+	ap.advance(4 * unroll)
 	SUBQ(Imm(unroll), n)
 	JGE(LabelRef(l("loop")))
 	Label(l("tail"))
@@ -116,9 +97,7 @@ func (g gemmTile) tile(rows int, name string) {
 	JZ(LabelRef(l("store")))
 	Label(l("one"))
 	step(0)
-	for _, p := range ap {
-		add(4, p)
-	}
+	ap.advance(4)
 	DECQ(n)
 	JNZ(LabelRef(l("one")))
 	Label(l("store"))

@@ -108,6 +108,22 @@ func (s isa) hsum(i, tmp int) {
 	VADDPS(xs[tmp], xs[i], xs[i])
 }
 
+// hsum4 adds the lanes of four vector registers, each below 16, into the four lanes of the X form of the first: pairs,
+// then pairs of pairs. tmp is another register's number.
+func (s isa) hsum4(a, b, c, d, tmp int) {
+	if s.wide { // VHADDPS has no EVEX form
+		for _, i := range []int{a, b, c, d} {
+			VEXTRACTF64X4(Imm(1), zs[i], ys[tmp])
+			VADDPS(ys[tmp], ys[i], ys[i])
+		}
+	}
+	VHADDPS(ys[b], ys[a], ys[a])
+	VHADDPS(ys[d], ys[c], ys[c])
+	VHADDPS(ys[c], ys[a], ys[a])
+	VEXTRACTF128(Imm(1), ys[a], xs[d])
+	VADDPS(xs[d], xs[a], xs[a])
+}
+
 // slow are the formats without a matrix–vector kernel of their own.
 var slow = map[string]bool{"Q50": true, "Q51": true, "Q5K": true, "Q6K": true}
 
@@ -137,8 +153,9 @@ func main() {
 			if slow[f.name] {
 				dot(s, f, 1)
 			}
-			dot(s, f, 2)
-			dot(s, f, 4)
+			for _, t := range []int{2, 4, 8} {
+				dot(s, f, t)
+			}
 		}
 	}
 	dotQ4K(avx2)

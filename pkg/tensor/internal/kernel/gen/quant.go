@@ -20,100 +20,93 @@ func (s isa) scale(m Mem, i int) {
 	VCVTPH2PS(half, s.v(i))
 }
 
-// rowLoop is the frame of a matrix–vector kernel over rows of blocks of 32. Two rows go together, because every
-// load of x then serves twice: loads are what these kernels run out of first, shuffles second. half is the table of
-// all F16 numbers as float32, so that a scale costs no shuffle and no conversion.
+// rowLoop is the frame of a matrix–vector kernel over rows of blocks of 32. Several rows go together, because every
+// load of x then serves all of them, and one after the other through each step, because sums of their own don't wait for
+// each other. half is the table of all F16 numbers as float32, so that a scale costs no shuffle and no conversion.
 type rowLoop struct {
-	s                isa
-	w, stride        Register
-	x, sums, half    Register
-	number           GPVirtual
-	blockBytes, more int // more is 1 if the type has minima
+	s          isa
+	blockBytes int
+	together   int // rows
+	w          rows
+	x, half    Register
+	number     GPVirtual
 }
 
-// Vector registers: 0 and 1 sum the rows, 2 and 3 their minima; 4…7 are x; the rest is the body's.
-func (r *rowLoop) emit(name string, setup func(), body func(row int)) {
+// emit writes the kernel around body, which does a block of each row. Vector registers: 0…3 sum rows; the rest is the
+// body's.
+func (r *rowLoop) emit(name string, setup, body func()) {
 	s := r.s
-	s.start(name, "func(y, x *float32, w *byte, rows, blocks int, sums, half *float32)",
-		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.")
-	y, rows := param("y"), param("rows")
-	r.w, r.half, r.stride = param("w"), param("half"), param("blocks")
-	r.number = GP64()
+	s.start(name, "func(y, x *float32, w *byte, rows, blocks int, half *float32)",
+		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.")
+	y, rows, w, stride := param("y"), param("rows"), param("w"), param("blocks")
+	r.half, r.number = param("half"), GP64()
 	l := label(name + s.name)
 	if setup != nil {
 		setup()
 	}
-	IMUL3Q(Imm(uint64(r.blockBytes)), r.stride, r.stride)
-	next := GP64() // memory is fetched ahead in the order in which it lies, though two rows are read at a time
-	LEAQ(Mem{Base: r.w, Disp: ahead}, next)
+	IMUL3Q(Imm(uint64(r.blockBytes)), stride, stride)
+	next := GP64() // memory is fetched ahead in the order in which it lies, though several rows are read at a time
+	LEAQ(Mem{Base: w, Disp: ahead}, next)
 	tile := func(n int) {
-		for i := range 4 {
+		for i := range n {
 			s.zero(s.v(i))
 		}
 		x, left := param("x"), param("blocks")
-		r.x = x
-		if r.more > 0 {
-			r.sums = param("sums")
-		}
+		r.x, r.w, r.together = x, newRows(w, stride, n), n
 		loop := l("loop" + string(rune('0'+n)))
 		Label(loop)
 		for i := 0; i < n*r.blockBytes; i += 64 {
 			PREFETCHT0(Mem{Base: next, Disp: i})
 		}
 		add(n*r.blockBytes, next)
-		for i := range 32 / s.lanes {
-			VMOVUPS(Mem{Base: r.x, Disp: i * s.bytes()}, s.v(4+i))
-		}
-		for i := range n {
-			body(i)
-		}
-		add(r.blockBytes, r.w)
+		body()
+		r.w.advance(r.blockBytes)
 		add(128, x)
-		if r.more > 0 {
-			add(4, r.sums)
-		}
 		DECQ(left)
 		JNZ(LabelRef(loop))
-		for i := range n {
-			if r.more > 0 {
-				VADDPS(s.v(2+i), s.v(i), s.v(i))
+		if n == 4 {
+			s.hsum4(0, 1, 2, 3, 8)
+			VMOVUPS(X0, Mem{Base: y})
+		} else {
+			for i := range n {
+				s.hsum(i, 8)
+				VMOVSS(xs[i], Mem{Base: y, Disp: 4 * i})
 			}
-			s.hsum(i, 8)
-			VMOVSS(xs[i], Mem{Base: y, Disp: 4 * i})
 		}
 		add(4*n, y)
-		if n > 1 {
-			ADDQ(r.stride, r.w)
+		for range n {
+			ADDQ(stride, w)
 		}
 		SUBQ(U32(n), rows)
 	}
-	CMPQ(rows, Imm(2))
-	JLT(LabelRef(l("last")))
-	Label(l("two"))
-	tile(2)
-	CMPQ(rows, Imm(2))
-	JGE(LabelRef(l("two")))
-	Label(l("last"))
+	many := 4
+	if s.wide {
+		many = 2
+	}
+	Label(l("many"))
+	CMPQ(rows, Imm(uint64(many)))
+	JLT(LabelRef(l("one")))
+	tile(many)
+	JMP(LabelRef(l("many")))
+	Label(l("one"))
 	TESTQ(rows, rows)
 	JZ(LabelRef(l("end")))
 	tile(1)
+	JMP(LabelRef(l("one")))
 	Label(l("end"))
 	VZEROUPPER()
 	RET()
 }
 
-// at is a place in the block of one of the two rows.
-func (r *rowLoop) at(row, disp int) Mem {
-	if row == 1 {
-		return Mem{Base: r.w, Index: r.stride, Scale: 1, Disp: disp}
-	}
-	return Mem{Base: r.w, Disp: disp}
+// load puts vector i of the block of x into register to.
+func (r *rowLoop) load(i, to int) {
+	VMOVUPS(Mem{Base: r.x, Disp: i * r.s.bytes()}, r.s.v(to))
 }
 
 // scaled adds vector i times the F16 number at disp bytes of the row's block to the row's sum.
 func (r *rowLoop) scaled(row, disp, i, tmp int) {
 	s := r.s
-	MOVWQZX(r.at(row, disp), r.number)
+	MOVWQZX(r.w.at(row, disp), r.number)
 	at := Mem{Base: r.half, Index: r.number, Scale: 4}
 	if s.wide {
 		VFMADD231PS_BCST(at, s.v(i), s.v(row))
@@ -126,63 +119,81 @@ func (r *rowLoop) scaled(row, disp, i, tmp int) {
 // dotQ80: 32 signed bytes and an F16 scale. Each block's sum is made first, then scaled.
 func dotQ80(s isa) {
 	r := &rowLoop{s: s, blockBytes: 34}
-	r.emit("dotQ80", nil, func(row int) {
-		sum, v := 8+4*row, 9+4*row
+	r.emit("dotQ80", nil, func() {
 		for i := range 32 / s.lanes {
-			q := v + i%2
-			VPMOVSXBD(r.at(row, 2+i*s.lanes), s.v(q))
-			VCVTDQ2PS(s.v(q), s.v(q))
-			if i == 0 {
-				VMULPS(s.v(4), s.v(q), s.v(sum))
-			} else {
-				VFMADD231PS(s.v(4+i), s.v(q), s.v(sum))
+			r.load(i, 4)
+			for row := range r.together {
+				q, sum := s.v(6), s.v(8+row)
+				VPMOVSXBD(r.w.at(row, 2+i*s.lanes), q)
+				VCVTDQ2PS(q, q)
+				if i == 0 {
+					VMULPS(s.v(4), q, sum)
+				} else {
+					VFMADD231PS(s.v(4), q, sum)
+				}
 			}
 		}
-		r.scaled(row, 0, sum, 11+4*row)
+		for row := range r.together {
+			r.scaled(row, 0, 8+row, 6)
+		}
 	})
 }
 
 // dotQ4: 32 nibbles, the low ones first, with a scale d and, in Q4_1, a minimum m whose products with the numbers of
 // a block are one product with their sum: Σ(d·q+m)x = d·Σqx + m·Σx.
 func dotQ4(s isa, variant int) {
-	r := &rowLoop{s: s, blockBytes: 18 + 2*variant, more: variant}
-	if !s.wide {
-		r.more = 1 // Q4_0 as q·d with the minimum -8·d: cheaper than subtracting
-	}
-	name := "dotQ40"
-	if variant == 1 {
-		name = "dotQ41"
-	}
-	r.emit(name, func() { nibbles(s, variant) }, func(row int) {
-		sum, low, high := 8+4*row, 9+4*row, 10+4*row
-		skip, n := 2+2*variant, 16/s.lanes
-		for i := range n {
-			VPMOVZXBD(r.at(row, skip+i*s.lanes), s.v(low))
-			VPSRLD(Imm(4), s.v(low), s.v(high))
-			if s.wide {
-				VPERMPS(Z31, s.v(low), s.v(low))
-				VPERMPS(Z31, s.v(high), s.v(high))
-			} else {
-				VPAND(dwords("fifteen", 15), s.v(low), s.v(low))
-				VCVTDQ2PS(s.v(low), s.v(low))
-				VCVTDQ2PS(s.v(high), s.v(high))
-			}
-			if i == 0 {
-				VMULPS(s.v(4), s.v(low), s.v(sum))
-			} else {
-				VFMADD231PS(s.v(4+i), s.v(low), s.v(sum))
-			}
-			VFMADD231PS(s.v(4+n+i), s.v(high), s.v(sum))
+	skip := 2 + 2*variant
+	r := &rowLoop{s: s, blockBytes: skip + 16}
+	setup := func() {
+		nibbles(s, variant)
+		if !s.wide {
+			VMOVDQU(dwords("fifteen", 15), Y13)
 		}
-		r.scaled(row, 0, sum, low)
-		switch {
-		case variant == 0 && !s.wide:
-			VMULSS(constant("minus8", -8), xs[low], xs[low]) // scaled has left d there
-			VFMADD231SS(Mem{Base: r.sums}, xs[low], xs[2+row])
-		case variant == 1:
-			MOVWQZX(r.at(row, 2), r.number)
-			VMOVSS(Mem{Base: r.half, Index: r.number, Scale: 4}, xs[low])
-			VFMADD231SS(Mem{Base: r.sums}, xs[low], xs[2+row])
+	}
+	shifted := variant == 0 && !s.wide // d·(q-8): the block's sum begins at -8·Σx
+	r.emit([]string{"dotQ40", "dotQ41"}[variant], setup, func() {
+		n := 16 / s.lanes
+		if variant == 1 || shifted { // the lanes of Σx
+			r.load(0, 12)
+			for i := 1; i < 2*n; i++ {
+				VADDPS(Mem{Base: r.x, Disp: i * s.bytes()}, s.v(12), s.v(12))
+			}
+		}
+		if shifted {
+			VMULPS(constant("minus8", -8), s.v(12), s.v(12))
+		}
+		for i := range n {
+			r.load(i, 4)
+			r.load(n+i, 5)
+			for row := range r.together {
+				low, high, sum := s.v(6), s.v(7), s.v(8+row)
+				VPMOVZXBD(r.w.at(row, skip+i*s.lanes), low)
+				VPSRLD(Imm(4), low, high)
+				if s.wide {
+					VPERMPS(Z31, low, low)
+					VPERMPS(Z31, high, high)
+				} else {
+					VPAND(Y13, low, low)
+					VCVTDQ2PS(low, low)
+					VCVTDQ2PS(high, high)
+				}
+				switch {
+				case i > 0:
+					VFMADD231PS(s.v(4), low, sum)
+				case shifted:
+					VMOVAPS(s.v(12), sum)
+					VFMADD231PS(s.v(4), low, sum)
+				default:
+					VMULPS(s.v(4), low, sum)
+				}
+				VFMADD231PS(s.v(5), high, sum)
+			}
+		}
+		for row := range r.together {
+			r.scaled(row, 0, 8+row, 6)
+			if variant == 1 {
+				r.scaled(row, 2, 12, 6)
+			}
 		}
 	})
 }
