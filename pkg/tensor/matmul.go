@@ -3,6 +3,7 @@ package tensor
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"forwardpass/pkg/tensor/internal/kernel"
 )
@@ -55,36 +56,46 @@ func MatMuls(x *Tensor, ps ...Product) error {
 	j.t = t
 	j.in.Set(x.Data, in, t, in, blocks)
 	j.split()
-	Parallel(len(j.parts), j)
+	j.share(Workers())
+	Parallel(len(j.shares), j)
 	return nil
 }
 
-// products is the task of one MatMuls call: each part is some rows of one of the matrices.
+// products is the task of one MatMuls call. The matrices are cut into parts; each worker has a share of parts that follow
+// each other in memory, and helps with the others' when its own is done.
 type products struct {
-	in    kernel.Input // [T, in]
-	t     int
-	ps    []Product
-	parts []part
+	in     kernel.Input // [T, in]
+	t      int
+	ps     []Product
+	parts  []part
+	shares []share
 }
 
+// part is some rows of one of the matrices.
 type part struct{ product, lo, hi int }
+
+// share is parts next…end-1.
+type share struct {
+	next atomic.Int64
+	end  int64
+	_    [48]byte // a cache line each
+}
 
 const (
 	minBytes = 32 << 10
 	unit     = 32 // rows of one panel of the kernel
 )
 
-// split cuts the matrices into parts. Weights that stream through once are handed out in parts of at least minBytes, four
+// split cuts the matrices into parts. Weights that stream through once are handed out in parts of at least minBytes, eight
 // or more a worker, so that none waits long for the last; with many rows of x a single panel of the kernel is enough.
 func (j *products) split() {
 	rows := 0
 	for _, p := range j.ps {
 		rows += p.W.Rows
 	}
-	want := 4 * Workers()
 	j.parts = j.parts[:0]
 	for i, p := range j.ps {
-		step := max(1, rows/want)
+		step := max(1, rows/(8*Workers()))
 		if j.t > kernel.Few {
 			step = unit
 		} else if b := p.W.Type.Bytes(p.W.Cols); step*b < minBytes {
@@ -97,9 +108,36 @@ func (j *products) split() {
 	}
 }
 
-// Run multiplies x by the rows of one part.
-func (j *products) Run(i int) {
-	at := j.parts[i]
+// share gives each of n workers as many of the parts. Memory is read fastest in long stretches: what a kernel prefetches
+// beyond its part is then what the same worker needs next.
+func (j *products) share(n int) {
+	n = min(n, len(j.parts))
+	if cap(j.shares) < n {
+		j.shares = make([]share, n)
+	}
+	j.shares = j.shares[:n]
+	for i := range j.shares {
+		j.shares[i].next.Store(int64(len(j.parts) * i / n))
+		j.shares[i].end = int64(len(j.parts) * (i + 1) / n)
+	}
+}
+
+// Run is a worker: it does the parts of its own share, then what is left of the others'.
+func (j *products) Run(worker int) {
+	for i := range j.shares {
+		s := &j.shares[(worker+i)%len(j.shares)]
+		for {
+			n := s.next.Add(1) - 1
+			if n >= s.end {
+				break
+			}
+			j.multiply(j.parts[n])
+		}
+	}
+}
+
+// multiply multiplies x by the rows of one part.
+func (j *products) multiply(at part) {
 	p := &j.ps[at.product]
 	out, bytes := p.W.Rows, p.W.Type.Bytes(p.W.Cols)
 	if j.t == 0 {

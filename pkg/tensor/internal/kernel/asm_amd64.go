@@ -138,7 +138,7 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 		}
 	case slowDots[typ][0] != nil:
 		clear(y[:rows])
-		slowDots[typ][level-AVX2](yp, 0, xp, 0, wp, stride, rows, k/widths[typ])
+		slowDots[typ][level-AVX2](yp, 0, xp, 0, wp, stride, rows, k/widths[typ], ahead)
 	default:
 		return false
 	}
@@ -146,7 +146,7 @@ func matVec(y []float32, in *Input, typ Type, w []byte, rows int) bool {
 }
 
 // dotFunc computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for a fixed number of vectors x.
-type dotFunc func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks int)
+type dotFunc func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks, next int)
 
 // fewDots are those for two, four and eight vectors x, with AVX2 and with AVX-512.
 var fewDots = [...][2][3]dotFunc{
@@ -173,9 +173,14 @@ var slowDots = [Q6_K + 1][2]dotFunc{
 // fewKernel says whether dotFew has a kernel for the type and shape.
 func fewKernel(typ Type, k int) bool { return level > Go && typ != F32 && k%16 == 0 }
 
+// ahead is how far the kernels for one vector prefetch, in bytes.
+const ahead = 16 << 10
+
 // dotFew adds to y the products of two, four or eight vectors x with rows of weights at a stride of ldw bytes.
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {
-	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, ldw, rows, k/widths[typ])
+	// The same numbers of later rows are prefetched, less far than with one vector, because each takes longer.
+	next := max(1, ahead/t/typ.bytes(k)) * ldw
+	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, ldw, rows, k/widths[typ], next)
 }
 
 // widths is how many numbers the kernels of a type take at a time.

@@ -8866,15 +8866,15 @@ dequantF16_loop:
 	VZEROUPPER
 	RET
 
-// func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·dot2F16AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2F16AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2F16AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -8885,18 +8885,18 @@ dot2F16AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2F16AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VCVTPH2PS    (R8), Y8
 	VFMADD231PS  (DI), Y8, Y0
-	VFMADD231PS  (DI)(DX*1), Y8, Y1
+	VFMADD231PS  (DI)(CX*1), Y8, Y1
 	VCVTPH2PS    16(R8), Y9
 	VFMADD231PS  32(DI), Y9, Y2
-	VFMADD231PS  32(DI)(DX*1), Y9, Y3
+	VFMADD231PS  32(DI)(CX*1), Y9, Y3
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000040, DI
 	DECQ         R9
@@ -8928,21 +8928,21 @@ dot2F16AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2F16AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·dot4F16AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4F16AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4F16AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -8953,23 +8953,23 @@ dot4F16AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4F16AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VCVTPH2PS    (R9), Y8
 	VFMADD231PS  (DI), Y8, Y0
-	VFMADD231PS  (DI)(DX*1), Y8, Y1
-	VFMADD231PS  (DI)(DX*2), Y8, Y2
+	VFMADD231PS  (DI)(CX*1), Y8, Y1
+	VFMADD231PS  (DI)(CX*2), Y8, Y2
 	VFMADD231PS  (R8), Y8, Y3
 	VCVTPH2PS    16(R9), Y9
 	VFMADD231PS  32(DI), Y9, Y4
-	VFMADD231PS  32(DI)(DX*1), Y9, Y5
-	VFMADD231PS  32(DI)(DX*2), Y9, Y6
+	VFMADD231PS  32(DI)(CX*1), Y9, Y5
+	VFMADD231PS  32(DI)(CX*2), Y9, Y6
 	VFMADD231PS  32(R8), Y9, Y7
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000040, DI
@@ -9003,21 +9003,21 @@ dot4F16AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4F16AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·dot8F16AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8F16AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8F16AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -9028,33 +9028,33 @@ dot8F16AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8F16AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VCVTPH2PS    (R10), Y8
 	VFMADD231PS  (DI), Y8, Y0
-	VFMADD231PS  (DI)(DX*1), Y8, Y1
-	VFMADD231PS  (DI)(DX*2), Y8, Y2
+	VFMADD231PS  (DI)(CX*1), Y8, Y1
+	VFMADD231PS  (DI)(CX*2), Y8, Y2
 	VFMADD231PS  (R9), Y8, Y3
-	VFMADD231PS  (R9)(DX*1), Y8, Y4
-	VFMADD231PS  (R9)(DX*2), Y8, Y5
+	VFMADD231PS  (R9)(CX*1), Y8, Y4
+	VFMADD231PS  (R9)(CX*2), Y8, Y5
 	VFMADD231PS  (R8), Y8, Y6
-	VFMADD231PS  (R8)(DX*1), Y8, Y7
+	VFMADD231PS  (R8)(CX*1), Y8, Y7
 	VCVTPH2PS    16(R10), Y9
 	VFMADD231PS  32(DI), Y9, Y0
-	VFMADD231PS  32(DI)(DX*1), Y9, Y1
-	VFMADD231PS  32(DI)(DX*2), Y9, Y2
+	VFMADD231PS  32(DI)(CX*1), Y9, Y1
+	VFMADD231PS  32(DI)(CX*2), Y9, Y2
 	VFMADD231PS  32(R9), Y9, Y3
-	VFMADD231PS  32(R9)(DX*1), Y9, Y4
-	VFMADD231PS  32(R9)(DX*2), Y9, Y5
+	VFMADD231PS  32(R9)(CX*1), Y9, Y4
+	VFMADD231PS  32(R9)(CX*2), Y9, Y5
 	VFMADD231PS  32(R8), Y9, Y6
-	VFMADD231PS  32(R8)(DX*1), Y9, Y7
+	VFMADD231PS  32(R8)(CX*1), Y9, Y7
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
@@ -9101,21 +9101,21 @@ dot8F16AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8F16AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot2F16AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2F16AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2F16AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -9126,15 +9126,15 @@ dot2F16AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2F16AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VCVTPH2PS     (R8), Z8
 	VFMADD231PS   (DI), Z8, Z0
-	VFMADD231PS   (DI)(DX*1), Z8, Z1
+	VFMADD231PS   (DI)(CX*1), Z8, Z1
 	ADDQ          $0x00000020, R8
 	ADDQ          $0x00000040, DI
 	DECQ          R9
@@ -9170,21 +9170,21 @@ dot2F16AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2F16AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot4F16AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4F16AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4F16AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -9195,18 +9195,18 @@ dot4F16AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4F16AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VCVTPH2PS     (R9), Z8
 	VFMADD231PS   (DI), Z8, Z0
-	VFMADD231PS   (DI)(DX*1), Z8, Z1
-	VFMADD231PS   (DI)(DX*2), Z8, Z2
+	VFMADD231PS   (DI)(CX*1), Z8, Z1
+	VFMADD231PS   (DI)(CX*2), Z8, Z2
 	VFMADD231PS   (R8), Z8, Z3
 	ADDQ          $0x00000020, R9
 	ADDQ          $0x00000040, DI
@@ -9248,21 +9248,21 @@ dot4F16AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4F16AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot8F16AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8F16AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8F16AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -9273,24 +9273,24 @@ dot8F16AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8F16AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VCVTPH2PS     (R10), Z8
 	VFMADD231PS   (DI), Z8, Z0
-	VFMADD231PS   (DI)(DX*1), Z8, Z1
-	VFMADD231PS   (DI)(DX*2), Z8, Z2
+	VFMADD231PS   (DI)(CX*1), Z8, Z1
+	VFMADD231PS   (DI)(CX*2), Z8, Z2
 	VFMADD231PS   (R9), Z8, Z3
-	VFMADD231PS   (R9)(DX*1), Z8, Z4
-	VFMADD231PS   (R9)(DX*2), Z8, Z5
+	VFMADD231PS   (R9)(CX*1), Z8, Z4
+	VFMADD231PS   (R9)(CX*2), Z8, Z5
 	VFMADD231PS   (R8), Z8, Z6
-	VFMADD231PS   (R8)(DX*1), Z8, Z7
+	VFMADD231PS   (R8)(CX*1), Z8, Z7
 	ADDQ          $0x00000020, R10
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R9
@@ -9353,8 +9353,8 @@ dot8F16AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8F16AVX512_row
 	VZEROUPPER
 	RET
@@ -9380,15 +9380,15 @@ dequantBF16_loop:
 	VZEROUPPER
 	RET
 
-// func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dot2BF16AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2BF16AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2BF16AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -9399,20 +9399,20 @@ dot2BF16AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2BF16AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VPMOVZXWD    (R8), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VFMADD231PS  (DI), Y8, Y0
-	VFMADD231PS  (DI)(DX*1), Y8, Y1
+	VFMADD231PS  (DI)(CX*1), Y8, Y1
 	VPMOVZXWD    16(R8), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  32(DI), Y9, Y2
-	VFMADD231PS  32(DI)(DX*1), Y9, Y3
+	VFMADD231PS  32(DI)(CX*1), Y9, Y3
 	ADDQ         $0x00000020, R8
 	ADDQ         $0x00000040, DI
 	DECQ         R9
@@ -9444,21 +9444,21 @@ dot2BF16AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2BF16AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dot4BF16AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4BF16AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4BF16AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -9469,25 +9469,25 @@ dot4BF16AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4BF16AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VPMOVZXWD    (R9), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VFMADD231PS  (DI), Y8, Y0
-	VFMADD231PS  (DI)(DX*1), Y8, Y1
-	VFMADD231PS  (DI)(DX*2), Y8, Y2
+	VFMADD231PS  (DI)(CX*1), Y8, Y1
+	VFMADD231PS  (DI)(CX*2), Y8, Y2
 	VFMADD231PS  (R8), Y8, Y3
 	VPMOVZXWD    16(R9), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  32(DI), Y9, Y4
-	VFMADD231PS  32(DI)(DX*1), Y9, Y5
-	VFMADD231PS  32(DI)(DX*2), Y9, Y6
+	VFMADD231PS  32(DI)(CX*1), Y9, Y5
+	VFMADD231PS  32(DI)(CX*2), Y9, Y6
 	VFMADD231PS  32(R8), Y9, Y7
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000040, DI
@@ -9521,21 +9521,21 @@ dot4BF16AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4BF16AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dot8BF16AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8BF16AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8BF16AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -9546,35 +9546,35 @@ dot8BF16AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8BF16AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VPMOVZXWD    (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VFMADD231PS  (DI), Y8, Y0
-	VFMADD231PS  (DI)(DX*1), Y8, Y1
-	VFMADD231PS  (DI)(DX*2), Y8, Y2
+	VFMADD231PS  (DI)(CX*1), Y8, Y1
+	VFMADD231PS  (DI)(CX*2), Y8, Y2
 	VFMADD231PS  (R9), Y8, Y3
-	VFMADD231PS  (R9)(DX*1), Y8, Y4
-	VFMADD231PS  (R9)(DX*2), Y8, Y5
+	VFMADD231PS  (R9)(CX*1), Y8, Y4
+	VFMADD231PS  (R9)(CX*2), Y8, Y5
 	VFMADD231PS  (R8), Y8, Y6
-	VFMADD231PS  (R8)(DX*1), Y8, Y7
+	VFMADD231PS  (R8)(CX*1), Y8, Y7
 	VPMOVZXWD    16(R10), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  32(DI), Y9, Y0
-	VFMADD231PS  32(DI)(DX*1), Y9, Y1
-	VFMADD231PS  32(DI)(DX*2), Y9, Y2
+	VFMADD231PS  32(DI)(CX*1), Y9, Y1
+	VFMADD231PS  32(DI)(CX*2), Y9, Y2
 	VFMADD231PS  32(R9), Y9, Y3
-	VFMADD231PS  32(R9)(DX*1), Y9, Y4
-	VFMADD231PS  32(R9)(DX*2), Y9, Y5
+	VFMADD231PS  32(R9)(CX*1), Y9, Y4
+	VFMADD231PS  32(R9)(CX*2), Y9, Y5
 	VFMADD231PS  32(R8), Y9, Y6
-	VFMADD231PS  32(R8)(DX*1), Y9, Y7
+	VFMADD231PS  32(R8)(CX*1), Y9, Y7
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000040, R9
@@ -9621,21 +9621,21 @@ dot8BF16AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8BF16AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot2BF16AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2BF16AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2BF16AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -9646,16 +9646,16 @@ dot2BF16AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2BF16AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VPMOVZXWD     (R8), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VFMADD231PS   (DI), Z8, Z0
-	VFMADD231PS   (DI)(DX*1), Z8, Z1
+	VFMADD231PS   (DI)(CX*1), Z8, Z1
 	ADDQ          $0x00000020, R8
 	ADDQ          $0x00000040, DI
 	DECQ          R9
@@ -9691,21 +9691,21 @@ dot2BF16AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2BF16AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot4BF16AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4BF16AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4BF16AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -9716,19 +9716,19 @@ dot4BF16AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4BF16AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VPMOVZXWD     (R9), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VFMADD231PS   (DI), Z8, Z0
-	VFMADD231PS   (DI)(DX*1), Z8, Z1
-	VFMADD231PS   (DI)(DX*2), Z8, Z2
+	VFMADD231PS   (DI)(CX*1), Z8, Z1
+	VFMADD231PS   (DI)(CX*2), Z8, Z2
 	VFMADD231PS   (R8), Z8, Z3
 	ADDQ          $0x00000020, R9
 	ADDQ          $0x00000040, DI
@@ -9770,21 +9770,21 @@ dot4BF16AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4BF16AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot8BF16AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8BF16AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8BF16AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -9795,25 +9795,25 @@ dot8BF16AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8BF16AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VPMOVZXWD     (R10), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VFMADD231PS   (DI), Z8, Z0
-	VFMADD231PS   (DI)(DX*1), Z8, Z1
-	VFMADD231PS   (DI)(DX*2), Z8, Z2
+	VFMADD231PS   (DI)(CX*1), Z8, Z1
+	VFMADD231PS   (DI)(CX*2), Z8, Z2
 	VFMADD231PS   (R9), Z8, Z3
-	VFMADD231PS   (R9)(DX*1), Z8, Z4
-	VFMADD231PS   (R9)(DX*2), Z8, Z5
+	VFMADD231PS   (R9)(CX*1), Z8, Z4
+	VFMADD231PS   (R9)(CX*2), Z8, Z5
 	VFMADD231PS   (R8), Z8, Z6
-	VFMADD231PS   (R8)(DX*1), Z8, Z7
+	VFMADD231PS   (R8)(CX*1), Z8, Z7
 	ADDQ          $0x00000020, R10
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R9
@@ -9876,8 +9876,8 @@ dot8BF16AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8BF16AVX512_row
 	VZEROUPPER
 	RET
@@ -9915,15 +9915,15 @@ dequantQ80_loop:
 	VZEROUPPER
 	RET
 
-// func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q80AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q80AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q80AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -9934,34 +9934,34 @@ dot2Q80AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q80AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VPBROADCASTW (R8), X8
 	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    2(R8), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VFMADD231PS  (DI), Y9, Y0
-	VFMADD231PS  (DI)(DX*1), Y9, Y1
+	VFMADD231PS  (DI)(CX*1), Y9, Y1
 	VPMOVSXBD    10(R8), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VFMADD231PS  32(DI), Y10, Y2
-	VFMADD231PS  32(DI)(DX*1), Y10, Y3
+	VFMADD231PS  32(DI)(CX*1), Y10, Y3
 	VPMOVSXBD    18(R8), Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y4
-	VFMADD231PS  64(DI)(DX*1), Y11, Y5
+	VFMADD231PS  64(DI)(CX*1), Y11, Y5
 	VPMOVSXBD    26(R8), Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y6
-	VFMADD231PS  96(DI)(DX*1), Y12, Y7
+	VFMADD231PS  96(DI)(CX*1), Y12, Y7
 	ADDQ         $0x00000022, R8
 	ADDQ         $0x00000080, DI
 	DECQ         R9
@@ -9993,21 +9993,21 @@ dot2Q80AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q80AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q80AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q80AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q80AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -10018,43 +10018,43 @@ dot4Q80AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q80AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VPBROADCASTW (R9), X8
 	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    2(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VFMADD231PS  (DI), Y9, Y0
-	VFMADD231PS  (DI)(DX*1), Y9, Y1
-	VFMADD231PS  (DI)(DX*2), Y9, Y2
+	VFMADD231PS  (DI)(CX*1), Y9, Y1
+	VFMADD231PS  (DI)(CX*2), Y9, Y2
 	VFMADD231PS  (R8), Y9, Y3
 	VPMOVSXBD    10(R9), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VFMADD231PS  32(DI), Y10, Y4
-	VFMADD231PS  32(DI)(DX*1), Y10, Y5
-	VFMADD231PS  32(DI)(DX*2), Y10, Y6
+	VFMADD231PS  32(DI)(CX*1), Y10, Y5
+	VFMADD231PS  32(DI)(CX*2), Y10, Y6
 	VFMADD231PS  32(R8), Y10, Y7
 	VPMOVSXBD    18(R9), Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y0
-	VFMADD231PS  64(DI)(DX*1), Y11, Y1
-	VFMADD231PS  64(DI)(DX*2), Y11, Y2
+	VFMADD231PS  64(DI)(CX*1), Y11, Y1
+	VFMADD231PS  64(DI)(CX*2), Y11, Y2
 	VFMADD231PS  64(R8), Y11, Y3
 	VPMOVSXBD    26(R9), Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y4
-	VFMADD231PS  96(DI)(DX*1), Y12, Y5
-	VFMADD231PS  96(DI)(DX*2), Y12, Y6
+	VFMADD231PS  96(DI)(CX*1), Y12, Y5
+	VFMADD231PS  96(DI)(CX*2), Y12, Y6
 	VFMADD231PS  96(R8), Y12, Y7
 	ADDQ         $0x00000022, R9
 	ADDQ         $0x00000080, DI
@@ -10088,21 +10088,21 @@ dot4Q80AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q80AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q80AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q80AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q80AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -10113,61 +10113,61 @@ dot8Q80AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q80AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	VPMOVSXBD    2(R10), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VFMADD231PS  (DI), Y9, Y0
-	VFMADD231PS  (DI)(DX*1), Y9, Y1
-	VFMADD231PS  (DI)(DX*2), Y9, Y2
+	VFMADD231PS  (DI)(CX*1), Y9, Y1
+	VFMADD231PS  (DI)(CX*2), Y9, Y2
 	VFMADD231PS  (R9), Y9, Y3
-	VFMADD231PS  (R9)(DX*1), Y9, Y4
-	VFMADD231PS  (R9)(DX*2), Y9, Y5
+	VFMADD231PS  (R9)(CX*1), Y9, Y4
+	VFMADD231PS  (R9)(CX*2), Y9, Y5
 	VFMADD231PS  (R8), Y9, Y6
-	VFMADD231PS  (R8)(DX*1), Y9, Y7
+	VFMADD231PS  (R8)(CX*1), Y9, Y7
 	VPMOVSXBD    10(R10), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VFMADD231PS  32(DI), Y10, Y0
-	VFMADD231PS  32(DI)(DX*1), Y10, Y1
-	VFMADD231PS  32(DI)(DX*2), Y10, Y2
+	VFMADD231PS  32(DI)(CX*1), Y10, Y1
+	VFMADD231PS  32(DI)(CX*2), Y10, Y2
 	VFMADD231PS  32(R9), Y10, Y3
-	VFMADD231PS  32(R9)(DX*1), Y10, Y4
-	VFMADD231PS  32(R9)(DX*2), Y10, Y5
+	VFMADD231PS  32(R9)(CX*1), Y10, Y4
+	VFMADD231PS  32(R9)(CX*2), Y10, Y5
 	VFMADD231PS  32(R8), Y10, Y6
-	VFMADD231PS  32(R8)(DX*1), Y10, Y7
+	VFMADD231PS  32(R8)(CX*1), Y10, Y7
 	VPMOVSXBD    18(R10), Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y0
-	VFMADD231PS  64(DI)(DX*1), Y11, Y1
-	VFMADD231PS  64(DI)(DX*2), Y11, Y2
+	VFMADD231PS  64(DI)(CX*1), Y11, Y1
+	VFMADD231PS  64(DI)(CX*2), Y11, Y2
 	VFMADD231PS  64(R9), Y11, Y3
-	VFMADD231PS  64(R9)(DX*1), Y11, Y4
-	VFMADD231PS  64(R9)(DX*2), Y11, Y5
+	VFMADD231PS  64(R9)(CX*1), Y11, Y4
+	VFMADD231PS  64(R9)(CX*2), Y11, Y5
 	VFMADD231PS  64(R8), Y11, Y6
-	VFMADD231PS  64(R8)(DX*1), Y11, Y7
+	VFMADD231PS  64(R8)(CX*1), Y11, Y7
 	VPMOVSXBD    26(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y0
-	VFMADD231PS  96(DI)(DX*1), Y12, Y1
-	VFMADD231PS  96(DI)(DX*2), Y12, Y2
+	VFMADD231PS  96(DI)(CX*1), Y12, Y1
+	VFMADD231PS  96(DI)(CX*2), Y12, Y2
 	VFMADD231PS  96(R9), Y12, Y3
-	VFMADD231PS  96(R9)(DX*1), Y12, Y4
-	VFMADD231PS  96(R9)(DX*2), Y12, Y5
+	VFMADD231PS  96(R9)(CX*1), Y12, Y4
+	VFMADD231PS  96(R9)(CX*2), Y12, Y5
 	VFMADD231PS  96(R8), Y12, Y6
-	VFMADD231PS  96(R8)(DX*1), Y12, Y7
+	VFMADD231PS  96(R8)(CX*1), Y12, Y7
 	ADDQ         $0x00000022, R10
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000080, R9
@@ -10214,21 +10214,21 @@ dot8Q80AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q80AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q80AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q80AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q80AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -10239,24 +10239,24 @@ dot2Q80AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q80AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VPBROADCASTW  (R8), Y8
 	VCVTPH2PS     Y8, Z8
 	VPMOVSXBD     2(R8), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z8, Z9, Z9
 	VFMADD231PS   (DI), Z9, Z0
-	VFMADD231PS   (DI)(DX*1), Z9, Z1
+	VFMADD231PS   (DI)(CX*1), Z9, Z1
 	VPMOVSXBD     18(R8), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VFMADD231PS   64(DI), Z10, Z2
-	VFMADD231PS   64(DI)(DX*1), Z10, Z3
+	VFMADD231PS   64(DI)(CX*1), Z10, Z3
 	ADDQ          $0x00000022, R8
 	ADDQ          $0x00000080, DI
 	DECQ          R9
@@ -10292,21 +10292,21 @@ dot2Q80AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q80AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q80AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q80AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q80AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -10317,29 +10317,29 @@ dot4Q80AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q80AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VPBROADCASTW  (R9), Y8
 	VCVTPH2PS     Y8, Z8
 	VPMOVSXBD     2(R9), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z8, Z9, Z9
 	VFMADD231PS   (DI), Z9, Z0
-	VFMADD231PS   (DI)(DX*1), Z9, Z1
-	VFMADD231PS   (DI)(DX*2), Z9, Z2
+	VFMADD231PS   (DI)(CX*1), Z9, Z1
+	VFMADD231PS   (DI)(CX*2), Z9, Z2
 	VFMADD231PS   (R8), Z9, Z3
 	VPMOVSXBD     18(R9), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VFMADD231PS   64(DI), Z10, Z4
-	VFMADD231PS   64(DI)(DX*1), Z10, Z5
-	VFMADD231PS   64(DI)(DX*2), Z10, Z6
+	VFMADD231PS   64(DI)(CX*1), Z10, Z5
+	VFMADD231PS   64(DI)(CX*2), Z10, Z6
 	VFMADD231PS   64(R8), Z10, Z7
 	ADDQ          $0x00000022, R9
 	ADDQ          $0x00000080, DI
@@ -10381,21 +10381,21 @@ dot4Q80AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q80AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q80AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q80AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q80AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -10406,39 +10406,39 @@ dot8Q80AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q80AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VPBROADCASTW  (R10), Y8
 	VCVTPH2PS     Y8, Z8
 	VPMOVSXBD     2(R10), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z8, Z9, Z9
 	VFMADD231PS   (DI), Z9, Z0
-	VFMADD231PS   (DI)(DX*1), Z9, Z1
-	VFMADD231PS   (DI)(DX*2), Z9, Z2
+	VFMADD231PS   (DI)(CX*1), Z9, Z1
+	VFMADD231PS   (DI)(CX*2), Z9, Z2
 	VFMADD231PS   (R9), Z9, Z3
-	VFMADD231PS   (R9)(DX*1), Z9, Z4
-	VFMADD231PS   (R9)(DX*2), Z9, Z5
+	VFMADD231PS   (R9)(CX*1), Z9, Z4
+	VFMADD231PS   (R9)(CX*2), Z9, Z5
 	VFMADD231PS   (R8), Z9, Z6
-	VFMADD231PS   (R8)(DX*1), Z9, Z7
+	VFMADD231PS   (R8)(CX*1), Z9, Z7
 	VPMOVSXBD     18(R10), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VFMADD231PS   64(DI), Z10, Z0
-	VFMADD231PS   64(DI)(DX*1), Z10, Z1
-	VFMADD231PS   64(DI)(DX*2), Z10, Z2
+	VFMADD231PS   64(DI)(CX*1), Z10, Z1
+	VFMADD231PS   64(DI)(CX*2), Z10, Z2
 	VFMADD231PS   64(R9), Z10, Z3
-	VFMADD231PS   64(R9)(DX*1), Z10, Z4
-	VFMADD231PS   64(R9)(DX*2), Z10, Z5
+	VFMADD231PS   64(R9)(CX*1), Z10, Z4
+	VFMADD231PS   64(R9)(CX*2), Z10, Z5
 	VFMADD231PS   64(R8), Z10, Z6
-	VFMADD231PS   64(R8)(DX*1), Z10, Z7
+	VFMADD231PS   64(R8)(CX*1), Z10, Z7
 	ADDQ          $0x00000022, R10
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000080, R9
@@ -10501,8 +10501,8 @@ dot8Q80AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q80AVX512_row
 	VZEROUPPER
 	RET
@@ -10564,15 +10564,15 @@ DATA eight<>+56(SB)/4, $0x00000008
 DATA eight<>+60(SB)/4, $0x00000008
 GLOBL eight<>(SB), RODATA|NOPTR, $64
 
-// func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q40AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q40AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q40AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -10583,12 +10583,12 @@ dot2Q40AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q40AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VPBROADCASTW (R8), X8
 	VCVTPH2PS    X8, Y8
 	VPMOVZXBD    2(R8), Y10
@@ -10598,12 +10598,12 @@ dot2Q40AVX2_loop:
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VFMADD231PS  (DI), Y10, Y0
-	VFMADD231PS  (DI)(DX*1), Y10, Y1
+	VFMADD231PS  (DI)(CX*1), Y10, Y1
 	VPSUBD       eight<>+0(SB), Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y2
-	VFMADD231PS  64(DI)(DX*1), Y11, Y3
+	VFMADD231PS  64(DI)(CX*1), Y11, Y3
 	VPMOVZXBD    10(R8), Y12
 	VPSRLD       $0x04, Y12, Y13
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -10611,12 +10611,12 @@ dot2Q40AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y4
-	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VFMADD231PS  32(DI)(CX*1), Y12, Y5
 	VPSUBD       eight<>+0(SB), Y13, Y13
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y6
-	VFMADD231PS  96(DI)(DX*1), Y13, Y7
+	VFMADD231PS  96(DI)(CX*1), Y13, Y7
 	ADDQ         $0x00000012, R8
 	ADDQ         $0x00000080, DI
 	DECQ         R9
@@ -10648,21 +10648,21 @@ dot2Q40AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q40AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q40AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q40AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q40AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -10673,14 +10673,14 @@ dot4Q40AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q40AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VPBROADCASTW (R9), X8
 	VCVTPH2PS    X8, Y8
 	VPMOVZXBD    2(R9), Y10
@@ -10690,15 +10690,15 @@ dot4Q40AVX2_loop:
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VFMADD231PS  (DI), Y10, Y0
-	VFMADD231PS  (DI)(DX*1), Y10, Y1
-	VFMADD231PS  (DI)(DX*2), Y10, Y2
+	VFMADD231PS  (DI)(CX*1), Y10, Y1
+	VFMADD231PS  (DI)(CX*2), Y10, Y2
 	VFMADD231PS  (R8), Y10, Y3
 	VPSUBD       eight<>+0(SB), Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y4
-	VFMADD231PS  64(DI)(DX*1), Y11, Y5
-	VFMADD231PS  64(DI)(DX*2), Y11, Y6
+	VFMADD231PS  64(DI)(CX*1), Y11, Y5
+	VFMADD231PS  64(DI)(CX*2), Y11, Y6
 	VFMADD231PS  64(R8), Y11, Y7
 	VPMOVZXBD    10(R9), Y12
 	VPSRLD       $0x04, Y12, Y13
@@ -10707,15 +10707,15 @@ dot4Q40AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R8), Y12, Y3
 	VPSUBD       eight<>+0(SB), Y13, Y13
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y4
-	VFMADD231PS  96(DI)(DX*1), Y13, Y5
-	VFMADD231PS  96(DI)(DX*2), Y13, Y6
+	VFMADD231PS  96(DI)(CX*1), Y13, Y5
+	VFMADD231PS  96(DI)(CX*2), Y13, Y6
 	VFMADD231PS  96(R8), Y13, Y7
 	ADDQ         $0x00000012, R9
 	ADDQ         $0x00000080, DI
@@ -10749,21 +10749,21 @@ dot4Q40AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q40AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q40AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q40AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q40AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -10774,15 +10774,15 @@ dot8Q40AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q40AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	VPMOVZXBD    2(R10), Y10
@@ -10792,24 +10792,24 @@ dot8Q40AVX2_loop:
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VFMADD231PS  (DI), Y10, Y0
-	VFMADD231PS  (DI)(DX*1), Y10, Y1
-	VFMADD231PS  (DI)(DX*2), Y10, Y2
+	VFMADD231PS  (DI)(CX*1), Y10, Y1
+	VFMADD231PS  (DI)(CX*2), Y10, Y2
 	VFMADD231PS  (R9), Y10, Y3
-	VFMADD231PS  (R9)(DX*1), Y10, Y4
-	VFMADD231PS  (R9)(DX*2), Y10, Y5
+	VFMADD231PS  (R9)(CX*1), Y10, Y4
+	VFMADD231PS  (R9)(CX*2), Y10, Y5
 	VFMADD231PS  (R8), Y10, Y6
-	VFMADD231PS  (R8)(DX*1), Y10, Y7
+	VFMADD231PS  (R8)(CX*1), Y10, Y7
 	VPSUBD       eight<>+0(SB), Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y0
-	VFMADD231PS  64(DI)(DX*1), Y11, Y1
-	VFMADD231PS  64(DI)(DX*2), Y11, Y2
+	VFMADD231PS  64(DI)(CX*1), Y11, Y1
+	VFMADD231PS  64(DI)(CX*2), Y11, Y2
 	VFMADD231PS  64(R9), Y11, Y3
-	VFMADD231PS  64(R9)(DX*1), Y11, Y4
-	VFMADD231PS  64(R9)(DX*2), Y11, Y5
+	VFMADD231PS  64(R9)(CX*1), Y11, Y4
+	VFMADD231PS  64(R9)(CX*2), Y11, Y5
 	VFMADD231PS  64(R8), Y11, Y6
-	VFMADD231PS  64(R8)(DX*1), Y11, Y7
+	VFMADD231PS  64(R8)(CX*1), Y11, Y7
 	VPMOVZXBD    10(R10), Y12
 	VPSRLD       $0x04, Y12, Y13
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -10817,24 +10817,24 @@ dot8Q40AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R9), Y12, Y3
-	VFMADD231PS  32(R9)(DX*1), Y12, Y4
-	VFMADD231PS  32(R9)(DX*2), Y12, Y5
+	VFMADD231PS  32(R9)(CX*1), Y12, Y4
+	VFMADD231PS  32(R9)(CX*2), Y12, Y5
 	VFMADD231PS  32(R8), Y12, Y6
-	VFMADD231PS  32(R8)(DX*1), Y12, Y7
+	VFMADD231PS  32(R8)(CX*1), Y12, Y7
 	VPSUBD       eight<>+0(SB), Y13, Y13
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R9), Y13, Y3
-	VFMADD231PS  96(R9)(DX*1), Y13, Y4
-	VFMADD231PS  96(R9)(DX*2), Y13, Y5
+	VFMADD231PS  96(R9)(CX*1), Y13, Y4
+	VFMADD231PS  96(R9)(CX*2), Y13, Y5
 	VFMADD231PS  96(R8), Y13, Y6
-	VFMADD231PS  96(R8)(DX*1), Y13, Y7
+	VFMADD231PS  96(R8)(CX*1), Y13, Y7
 	ADDQ         $0x00000012, R10
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000080, R9
@@ -10881,21 +10881,21 @@ dot8Q40AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q40AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q40AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q40AVX512(SB), NOSPLIT, $128-72
 	MOVQ    y+0(FP), AX
-	MOVQ    x+16(FP), CX
-	MOVQ    ldx+24(FP), DX
-	MOVQ    w+32(FP), BX
-	MOVQ    rows+48(FP), SI
-	SHLQ    $0x02, DX
+	MOVQ    ldx+24(FP), CX
+	MOVQ    w+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    next+64(FP), SI
+	SHLQ    $0x02, CX
 	VMOVUPS nibblesQ40<>+0(SB), Z31
 
 dot2Q40AVX512_row:
@@ -10907,12 +10907,12 @@ dot2Q40AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q40AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VPBROADCASTW  (R8), Y8
 	VCVTPH2PS     Y8, Z8
 	VPMOVZXBD     2(R8), Z10
@@ -10920,11 +10920,11 @@ dot2Q40AVX512_loop:
 	VPERMPS       Z31, Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VFMADD231PS   (DI), Z10, Z0
-	VFMADD231PS   (DI)(DX*1), Z10, Z1
+	VFMADD231PS   (DI)(CX*1), Z10, Z1
 	VPERMPS       Z31, Z11, Z11
 	VMULPS        Z8, Z11, Z11
 	VFMADD231PS   64(DI), Z11, Z2
-	VFMADD231PS   64(DI)(DX*1), Z11, Z3
+	VFMADD231PS   64(DI)(CX*1), Z11, Z3
 	ADDQ          $0x00000012, R8
 	ADDQ          $0x00000080, DI
 	DECQ          R9
@@ -10960,21 +10960,21 @@ dot2Q40AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q40AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q40AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q40AVX512(SB), NOSPLIT, $128-72
 	MOVQ    y+0(FP), AX
-	MOVQ    x+16(FP), CX
-	MOVQ    ldx+24(FP), DX
-	MOVQ    w+32(FP), BX
-	MOVQ    rows+48(FP), SI
-	SHLQ    $0x02, DX
+	MOVQ    ldx+24(FP), CX
+	MOVQ    w+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    next+64(FP), SI
+	SHLQ    $0x02, CX
 	VMOVUPS nibblesQ40<>+0(SB), Z31
 
 dot4Q40AVX512_row:
@@ -10986,14 +10986,14 @@ dot4Q40AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q40AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VPBROADCASTW  (R9), Y8
 	VCVTPH2PS     Y8, Z8
 	VPMOVZXBD     2(R9), Z10
@@ -11001,14 +11001,14 @@ dot4Q40AVX512_loop:
 	VPERMPS       Z31, Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VFMADD231PS   (DI), Z10, Z0
-	VFMADD231PS   (DI)(DX*1), Z10, Z1
-	VFMADD231PS   (DI)(DX*2), Z10, Z2
+	VFMADD231PS   (DI)(CX*1), Z10, Z1
+	VFMADD231PS   (DI)(CX*2), Z10, Z2
 	VFMADD231PS   (R8), Z10, Z3
 	VPERMPS       Z31, Z11, Z11
 	VMULPS        Z8, Z11, Z11
 	VFMADD231PS   64(DI), Z11, Z4
-	VFMADD231PS   64(DI)(DX*1), Z11, Z5
-	VFMADD231PS   64(DI)(DX*2), Z11, Z6
+	VFMADD231PS   64(DI)(CX*1), Z11, Z5
+	VFMADD231PS   64(DI)(CX*2), Z11, Z6
 	VFMADD231PS   64(R8), Z11, Z7
 	ADDQ          $0x00000012, R9
 	ADDQ          $0x00000080, DI
@@ -11050,21 +11050,21 @@ dot4Q40AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q40AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q40AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q40AVX512(SB), NOSPLIT, $128-72
 	MOVQ    y+0(FP), AX
-	MOVQ    x+16(FP), CX
-	MOVQ    ldx+24(FP), DX
-	MOVQ    w+32(FP), BX
-	MOVQ    rows+48(FP), SI
-	SHLQ    $0x02, DX
+	MOVQ    ldx+24(FP), CX
+	MOVQ    w+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    next+64(FP), SI
+	SHLQ    $0x02, CX
 	VMOVUPS nibblesQ40<>+0(SB), Z31
 
 dot8Q40AVX512_row:
@@ -11076,15 +11076,15 @@ dot8Q40AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q40AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VPBROADCASTW  (R10), Y8
 	VCVTPH2PS     Y8, Z8
 	VPMOVZXBD     2(R10), Z10
@@ -11092,23 +11092,23 @@ dot8Q40AVX512_loop:
 	VPERMPS       Z31, Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VFMADD231PS   (DI), Z10, Z0
-	VFMADD231PS   (DI)(DX*1), Z10, Z1
-	VFMADD231PS   (DI)(DX*2), Z10, Z2
+	VFMADD231PS   (DI)(CX*1), Z10, Z1
+	VFMADD231PS   (DI)(CX*2), Z10, Z2
 	VFMADD231PS   (R9), Z10, Z3
-	VFMADD231PS   (R9)(DX*1), Z10, Z4
-	VFMADD231PS   (R9)(DX*2), Z10, Z5
+	VFMADD231PS   (R9)(CX*1), Z10, Z4
+	VFMADD231PS   (R9)(CX*2), Z10, Z5
 	VFMADD231PS   (R8), Z10, Z6
-	VFMADD231PS   (R8)(DX*1), Z10, Z7
+	VFMADD231PS   (R8)(CX*1), Z10, Z7
 	VPERMPS       Z31, Z11, Z11
 	VMULPS        Z8, Z11, Z11
 	VFMADD231PS   64(DI), Z11, Z0
-	VFMADD231PS   64(DI)(DX*1), Z11, Z1
-	VFMADD231PS   64(DI)(DX*2), Z11, Z2
+	VFMADD231PS   64(DI)(CX*1), Z11, Z1
+	VFMADD231PS   64(DI)(CX*2), Z11, Z2
 	VFMADD231PS   64(R9), Z11, Z3
-	VFMADD231PS   64(R9)(DX*1), Z11, Z4
-	VFMADD231PS   64(R9)(DX*2), Z11, Z5
+	VFMADD231PS   64(R9)(CX*1), Z11, Z4
+	VFMADD231PS   64(R9)(CX*2), Z11, Z5
 	VFMADD231PS   64(R8), Z11, Z6
-	VFMADD231PS   64(R8)(DX*1), Z11, Z7
+	VFMADD231PS   64(R8)(CX*1), Z11, Z7
 	ADDQ          $0x00000012, R10
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000080, R9
@@ -11171,8 +11171,8 @@ dot8Q40AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q40AVX512_row
 	VZEROUPPER
 	RET
@@ -11218,15 +11218,15 @@ dequantQ41_loop:
 	VZEROUPPER
 	RET
 
-// func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q41AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q41AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q41AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -11237,12 +11237,12 @@ dot2Q41AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q41AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VPBROADCASTW (R8), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(R8), X9
@@ -11254,12 +11254,12 @@ dot2Q41AVX2_loop:
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y9, Y10, Y10
 	VFMADD231PS  (DI), Y10, Y0
-	VFMADD231PS  (DI)(DX*1), Y10, Y1
+	VFMADD231PS  (DI)(CX*1), Y10, Y1
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VADDPS       Y9, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y2
-	VFMADD231PS  64(DI)(DX*1), Y11, Y3
+	VFMADD231PS  64(DI)(CX*1), Y11, Y3
 	VPMOVZXBD    12(R8), Y12
 	VPSRLD       $0x04, Y12, Y13
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -11267,12 +11267,12 @@ dot2Q41AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y4
-	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VFMADD231PS  32(DI)(CX*1), Y12, Y5
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VADDPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y6
-	VFMADD231PS  96(DI)(DX*1), Y13, Y7
+	VFMADD231PS  96(DI)(CX*1), Y13, Y7
 	ADDQ         $0x00000014, R8
 	ADDQ         $0x00000080, DI
 	DECQ         R9
@@ -11304,21 +11304,21 @@ dot2Q41AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q41AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q41AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q41AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q41AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -11329,14 +11329,14 @@ dot4Q41AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q41AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VPBROADCASTW (R9), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(R9), X9
@@ -11348,15 +11348,15 @@ dot4Q41AVX2_loop:
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y9, Y10, Y10
 	VFMADD231PS  (DI), Y10, Y0
-	VFMADD231PS  (DI)(DX*1), Y10, Y1
-	VFMADD231PS  (DI)(DX*2), Y10, Y2
+	VFMADD231PS  (DI)(CX*1), Y10, Y1
+	VFMADD231PS  (DI)(CX*2), Y10, Y2
 	VFMADD231PS  (R8), Y10, Y3
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VADDPS       Y9, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y4
-	VFMADD231PS  64(DI)(DX*1), Y11, Y5
-	VFMADD231PS  64(DI)(DX*2), Y11, Y6
+	VFMADD231PS  64(DI)(CX*1), Y11, Y5
+	VFMADD231PS  64(DI)(CX*2), Y11, Y6
 	VFMADD231PS  64(R8), Y11, Y7
 	VPMOVZXBD    12(R9), Y12
 	VPSRLD       $0x04, Y12, Y13
@@ -11365,15 +11365,15 @@ dot4Q41AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R8), Y12, Y3
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VADDPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y4
-	VFMADD231PS  96(DI)(DX*1), Y13, Y5
-	VFMADD231PS  96(DI)(DX*2), Y13, Y6
+	VFMADD231PS  96(DI)(CX*1), Y13, Y5
+	VFMADD231PS  96(DI)(CX*2), Y13, Y6
 	VFMADD231PS  96(R8), Y13, Y7
 	ADDQ         $0x00000014, R9
 	ADDQ         $0x00000080, DI
@@ -11407,21 +11407,21 @@ dot4Q41AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q41AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q41AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q41AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q41AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -11432,15 +11432,15 @@ dot8Q41AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q41AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(R10), X9
@@ -11452,24 +11452,24 @@ dot8Q41AVX2_loop:
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y9, Y10, Y10
 	VFMADD231PS  (DI), Y10, Y0
-	VFMADD231PS  (DI)(DX*1), Y10, Y1
-	VFMADD231PS  (DI)(DX*2), Y10, Y2
+	VFMADD231PS  (DI)(CX*1), Y10, Y1
+	VFMADD231PS  (DI)(CX*2), Y10, Y2
 	VFMADD231PS  (R9), Y10, Y3
-	VFMADD231PS  (R9)(DX*1), Y10, Y4
-	VFMADD231PS  (R9)(DX*2), Y10, Y5
+	VFMADD231PS  (R9)(CX*1), Y10, Y4
+	VFMADD231PS  (R9)(CX*2), Y10, Y5
 	VFMADD231PS  (R8), Y10, Y6
-	VFMADD231PS  (R8)(DX*1), Y10, Y7
+	VFMADD231PS  (R8)(CX*1), Y10, Y7
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y8, Y11, Y11
 	VADDPS       Y9, Y11, Y11
 	VFMADD231PS  64(DI), Y11, Y0
-	VFMADD231PS  64(DI)(DX*1), Y11, Y1
-	VFMADD231PS  64(DI)(DX*2), Y11, Y2
+	VFMADD231PS  64(DI)(CX*1), Y11, Y1
+	VFMADD231PS  64(DI)(CX*2), Y11, Y2
 	VFMADD231PS  64(R9), Y11, Y3
-	VFMADD231PS  64(R9)(DX*1), Y11, Y4
-	VFMADD231PS  64(R9)(DX*2), Y11, Y5
+	VFMADD231PS  64(R9)(CX*1), Y11, Y4
+	VFMADD231PS  64(R9)(CX*2), Y11, Y5
 	VFMADD231PS  64(R8), Y11, Y6
-	VFMADD231PS  64(R8)(DX*1), Y11, Y7
+	VFMADD231PS  64(R8)(CX*1), Y11, Y7
 	VPMOVZXBD    12(R10), Y12
 	VPSRLD       $0x04, Y12, Y13
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -11477,24 +11477,24 @@ dot8Q41AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R9), Y12, Y3
-	VFMADD231PS  32(R9)(DX*1), Y12, Y4
-	VFMADD231PS  32(R9)(DX*2), Y12, Y5
+	VFMADD231PS  32(R9)(CX*1), Y12, Y4
+	VFMADD231PS  32(R9)(CX*2), Y12, Y5
 	VFMADD231PS  32(R8), Y12, Y6
-	VFMADD231PS  32(R8)(DX*1), Y12, Y7
+	VFMADD231PS  32(R8)(CX*1), Y12, Y7
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VADDPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R9), Y13, Y3
-	VFMADD231PS  96(R9)(DX*1), Y13, Y4
-	VFMADD231PS  96(R9)(DX*2), Y13, Y5
+	VFMADD231PS  96(R9)(CX*1), Y13, Y4
+	VFMADD231PS  96(R9)(CX*2), Y13, Y5
 	VFMADD231PS  96(R8), Y13, Y6
-	VFMADD231PS  96(R8)(DX*1), Y13, Y7
+	VFMADD231PS  96(R8)(CX*1), Y13, Y7
 	ADDQ         $0x00000014, R10
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000080, R9
@@ -11541,21 +11541,21 @@ dot8Q41AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q41AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q41AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q41AVX512(SB), NOSPLIT, $128-72
 	MOVQ    y+0(FP), AX
-	MOVQ    x+16(FP), CX
-	MOVQ    ldx+24(FP), DX
-	MOVQ    w+32(FP), BX
-	MOVQ    rows+48(FP), SI
-	SHLQ    $0x02, DX
+	MOVQ    ldx+24(FP), CX
+	MOVQ    w+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    next+64(FP), SI
+	SHLQ    $0x02, CX
 	VMOVUPS nibblesQ41<>+0(SB), Z31
 
 dot2Q41AVX512_row:
@@ -11567,12 +11567,12 @@ dot2Q41AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q41AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VPBROADCASTW  (R8), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(R8), Y9
@@ -11583,12 +11583,12 @@ dot2Q41AVX512_loop:
 	VMULPS        Z8, Z10, Z10
 	VADDPS        Z9, Z10, Z10
 	VFMADD231PS   (DI), Z10, Z0
-	VFMADD231PS   (DI)(DX*1), Z10, Z1
+	VFMADD231PS   (DI)(CX*1), Z10, Z1
 	VPERMPS       Z31, Z11, Z11
 	VMULPS        Z8, Z11, Z11
 	VADDPS        Z9, Z11, Z11
 	VFMADD231PS   64(DI), Z11, Z2
-	VFMADD231PS   64(DI)(DX*1), Z11, Z3
+	VFMADD231PS   64(DI)(CX*1), Z11, Z3
 	ADDQ          $0x00000014, R8
 	ADDQ          $0x00000080, DI
 	DECQ          R9
@@ -11624,21 +11624,21 @@ dot2Q41AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q41AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q41AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q41AVX512(SB), NOSPLIT, $128-72
 	MOVQ    y+0(FP), AX
-	MOVQ    x+16(FP), CX
-	MOVQ    ldx+24(FP), DX
-	MOVQ    w+32(FP), BX
-	MOVQ    rows+48(FP), SI
-	SHLQ    $0x02, DX
+	MOVQ    ldx+24(FP), CX
+	MOVQ    w+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    next+64(FP), SI
+	SHLQ    $0x02, CX
 	VMOVUPS nibblesQ41<>+0(SB), Z31
 
 dot4Q41AVX512_row:
@@ -11650,14 +11650,14 @@ dot4Q41AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q41AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VPBROADCASTW  (R9), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(R9), Y9
@@ -11668,15 +11668,15 @@ dot4Q41AVX512_loop:
 	VMULPS        Z8, Z10, Z10
 	VADDPS        Z9, Z10, Z10
 	VFMADD231PS   (DI), Z10, Z0
-	VFMADD231PS   (DI)(DX*1), Z10, Z1
-	VFMADD231PS   (DI)(DX*2), Z10, Z2
+	VFMADD231PS   (DI)(CX*1), Z10, Z1
+	VFMADD231PS   (DI)(CX*2), Z10, Z2
 	VFMADD231PS   (R8), Z10, Z3
 	VPERMPS       Z31, Z11, Z11
 	VMULPS        Z8, Z11, Z11
 	VADDPS        Z9, Z11, Z11
 	VFMADD231PS   64(DI), Z11, Z4
-	VFMADD231PS   64(DI)(DX*1), Z11, Z5
-	VFMADD231PS   64(DI)(DX*2), Z11, Z6
+	VFMADD231PS   64(DI)(CX*1), Z11, Z5
+	VFMADD231PS   64(DI)(CX*2), Z11, Z6
 	VFMADD231PS   64(R8), Z11, Z7
 	ADDQ          $0x00000014, R9
 	ADDQ          $0x00000080, DI
@@ -11718,21 +11718,21 @@ dot4Q41AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q41AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q41AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q41AVX512(SB), NOSPLIT, $128-72
 	MOVQ    y+0(FP), AX
-	MOVQ    x+16(FP), CX
-	MOVQ    ldx+24(FP), DX
-	MOVQ    w+32(FP), BX
-	MOVQ    rows+48(FP), SI
-	SHLQ    $0x02, DX
+	MOVQ    ldx+24(FP), CX
+	MOVQ    w+32(FP), DX
+	MOVQ    rows+48(FP), BX
+	MOVQ    next+64(FP), SI
+	SHLQ    $0x02, CX
 	VMOVUPS nibblesQ41<>+0(SB), Z31
 
 dot8Q41AVX512_row:
@@ -11744,15 +11744,15 @@ dot8Q41AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q41AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VPBROADCASTW  (R10), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(R10), Y9
@@ -11763,24 +11763,24 @@ dot8Q41AVX512_loop:
 	VMULPS        Z8, Z10, Z10
 	VADDPS        Z9, Z10, Z10
 	VFMADD231PS   (DI), Z10, Z0
-	VFMADD231PS   (DI)(DX*1), Z10, Z1
-	VFMADD231PS   (DI)(DX*2), Z10, Z2
+	VFMADD231PS   (DI)(CX*1), Z10, Z1
+	VFMADD231PS   (DI)(CX*2), Z10, Z2
 	VFMADD231PS   (R9), Z10, Z3
-	VFMADD231PS   (R9)(DX*1), Z10, Z4
-	VFMADD231PS   (R9)(DX*2), Z10, Z5
+	VFMADD231PS   (R9)(CX*1), Z10, Z4
+	VFMADD231PS   (R9)(CX*2), Z10, Z5
 	VFMADD231PS   (R8), Z10, Z6
-	VFMADD231PS   (R8)(DX*1), Z10, Z7
+	VFMADD231PS   (R8)(CX*1), Z10, Z7
 	VPERMPS       Z31, Z11, Z11
 	VMULPS        Z8, Z11, Z11
 	VADDPS        Z9, Z11, Z11
 	VFMADD231PS   64(DI), Z11, Z0
-	VFMADD231PS   64(DI)(DX*1), Z11, Z1
-	VFMADD231PS   64(DI)(DX*2), Z11, Z2
+	VFMADD231PS   64(DI)(CX*1), Z11, Z1
+	VFMADD231PS   64(DI)(CX*2), Z11, Z2
 	VFMADD231PS   64(R9), Z11, Z3
-	VFMADD231PS   64(R9)(DX*1), Z11, Z4
-	VFMADD231PS   64(R9)(DX*2), Z11, Z5
+	VFMADD231PS   64(R9)(CX*1), Z11, Z4
+	VFMADD231PS   64(R9)(CX*2), Z11, Z5
 	VFMADD231PS   64(R8), Z11, Z6
-	VFMADD231PS   64(R8)(DX*1), Z11, Z7
+	VFMADD231PS   64(R8)(CX*1), Z11, Z7
 	ADDQ          $0x00000014, R10
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000080, R9
@@ -11843,8 +11843,8 @@ dot8Q41AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q41AVX512_row
 	VZEROUPPER
 	RET
@@ -11959,27 +11959,27 @@ DATA sixteen<>+56(SB)/4, $0x00000010
 DATA sixteen<>+60(SB)/4, $0x00000010
 GLOBL sixteen<>(SB), RODATA|NOPTR, $64
 
-// func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot1Q50AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot1Q50AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q50AVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q50AVX2_loop:
-	PREFETCHT0   16384(DI)
+	PREFETCHT0   (DI)(SI*1)
 	VPBROADCASTW (DI), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTD 2(DI), Y10
@@ -11993,7 +11993,7 @@ dot1Q50AVX2_loop:
 	VPSUBD       sixteen<>+0(SB), Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
-	VFMADD231PS  (DX), Y12, Y0
+	VFMADD231PS  (CX), Y12, Y0
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12002,7 +12002,7 @@ dot1Q50AVX2_loop:
 	VPSUBD       sixteen<>+0(SB), Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
-	VFMADD231PS  64(DX), Y12, Y1
+	VFMADD231PS  64(CX), Y12, Y1
 	VPMOVZXBD    14(DI), Y11
 	VMOVDQA      Y11, Y12
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -12013,7 +12013,7 @@ dot1Q50AVX2_loop:
 	VPSUBD       sixteen<>+0(SB), Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
-	VFMADD231PS  32(DX), Y12, Y2
+	VFMADD231PS  32(CX), Y12, Y2
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12022,42 +12022,42 @@ dot1Q50AVX2_loop:
 	VPSUBD       sixteen<>+0(SB), Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
-	VFMADD231PS  96(DX), Y12, Y3
+	VFMADD231PS  96(CX), Y12, Y3
 	ADDQ         $0x00000016, DI
-	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, CX
 	DECQ         R8
 	JG           dot1Q50AVX2_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	MOVQ         ldy+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         AX, DX
+	MOVQ         ldy+8(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         AX, CX
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (DX), X0, X0
-	VMOVSS       X0, (DX)
+	VADDSS       (CX), X0, X0
+	VMOVSS       X0, (CX)
 	ADDQ         $0x00000004, AX
-	MOVQ         ldw+40(FP), DX
-	ADDQ         DX, BX
-	DECQ         SI
+	MOVQ         ldw+40(FP), CX
+	ADDQ         CX, DX
+	DECQ         BX
 	JNZ          dot1Q50AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q50AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q50AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q50AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -12068,12 +12068,12 @@ dot2Q50AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q50AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VPBROADCASTW (R8), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTD 2(R8), Y10
@@ -12088,7 +12088,7 @@ dot2Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  (DI), Y12, Y0
-	VFMADD231PS  (DI)(DX*1), Y12, Y1
+	VFMADD231PS  (DI)(CX*1), Y12, Y1
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12098,7 +12098,7 @@ dot2Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  64(DI), Y12, Y2
-	VFMADD231PS  64(DI)(DX*1), Y12, Y3
+	VFMADD231PS  64(DI)(CX*1), Y12, Y3
 	VPMOVZXBD    14(R8), Y11
 	VMOVDQA      Y11, Y12
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -12110,7 +12110,7 @@ dot2Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y4
-	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VFMADD231PS  32(DI)(CX*1), Y12, Y5
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12120,7 +12120,7 @@ dot2Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y6
-	VFMADD231PS  96(DI)(DX*1), Y12, Y7
+	VFMADD231PS  96(DI)(CX*1), Y12, Y7
 	ADDQ         $0x00000016, R8
 	ADDQ         $0x00000080, DI
 	DECQ         R9
@@ -12152,21 +12152,21 @@ dot2Q50AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q50AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q50AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q50AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q50AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -12177,14 +12177,14 @@ dot4Q50AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q50AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VPBROADCASTW (R9), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTD 2(R9), Y10
@@ -12199,8 +12199,8 @@ dot4Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  (DI), Y12, Y0
-	VFMADD231PS  (DI)(DX*1), Y12, Y1
-	VFMADD231PS  (DI)(DX*2), Y12, Y2
+	VFMADD231PS  (DI)(CX*1), Y12, Y1
+	VFMADD231PS  (DI)(CX*2), Y12, Y2
 	VFMADD231PS  (R8), Y12, Y3
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
@@ -12211,8 +12211,8 @@ dot4Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  64(DI), Y12, Y4
-	VFMADD231PS  64(DI)(DX*1), Y12, Y5
-	VFMADD231PS  64(DI)(DX*2), Y12, Y6
+	VFMADD231PS  64(DI)(CX*1), Y12, Y5
+	VFMADD231PS  64(DI)(CX*2), Y12, Y6
 	VFMADD231PS  64(R8), Y12, Y7
 	VPMOVZXBD    14(R9), Y11
 	VMOVDQA      Y11, Y12
@@ -12225,8 +12225,8 @@ dot4Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R8), Y12, Y3
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
@@ -12237,8 +12237,8 @@ dot4Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y4
-	VFMADD231PS  96(DI)(DX*1), Y12, Y5
-	VFMADD231PS  96(DI)(DX*2), Y12, Y6
+	VFMADD231PS  96(DI)(CX*1), Y12, Y5
+	VFMADD231PS  96(DI)(CX*2), Y12, Y6
 	VFMADD231PS  96(R8), Y12, Y7
 	ADDQ         $0x00000016, R9
 	ADDQ         $0x00000080, DI
@@ -12272,21 +12272,21 @@ dot4Q50AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q50AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q50AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q50AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q50AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -12297,15 +12297,15 @@ dot8Q50AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q50AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTD 2(R10), Y10
@@ -12320,13 +12320,13 @@ dot8Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  (DI), Y12, Y0
-	VFMADD231PS  (DI)(DX*1), Y12, Y1
-	VFMADD231PS  (DI)(DX*2), Y12, Y2
+	VFMADD231PS  (DI)(CX*1), Y12, Y1
+	VFMADD231PS  (DI)(CX*2), Y12, Y2
 	VFMADD231PS  (R9), Y12, Y3
-	VFMADD231PS  (R9)(DX*1), Y12, Y4
-	VFMADD231PS  (R9)(DX*2), Y12, Y5
+	VFMADD231PS  (R9)(CX*1), Y12, Y4
+	VFMADD231PS  (R9)(CX*2), Y12, Y5
 	VFMADD231PS  (R8), Y12, Y6
-	VFMADD231PS  (R8)(DX*1), Y12, Y7
+	VFMADD231PS  (R8)(CX*1), Y12, Y7
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12336,13 +12336,13 @@ dot8Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  64(DI), Y12, Y0
-	VFMADD231PS  64(DI)(DX*1), Y12, Y1
-	VFMADD231PS  64(DI)(DX*2), Y12, Y2
+	VFMADD231PS  64(DI)(CX*1), Y12, Y1
+	VFMADD231PS  64(DI)(CX*2), Y12, Y2
 	VFMADD231PS  64(R9), Y12, Y3
-	VFMADD231PS  64(R9)(DX*1), Y12, Y4
-	VFMADD231PS  64(R9)(DX*2), Y12, Y5
+	VFMADD231PS  64(R9)(CX*1), Y12, Y4
+	VFMADD231PS  64(R9)(CX*2), Y12, Y5
 	VFMADD231PS  64(R8), Y12, Y6
-	VFMADD231PS  64(R8)(DX*1), Y12, Y7
+	VFMADD231PS  64(R8)(CX*1), Y12, Y7
 	VPMOVZXBD    14(R10), Y11
 	VMOVDQA      Y11, Y12
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -12354,13 +12354,13 @@ dot8Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R9), Y12, Y3
-	VFMADD231PS  32(R9)(DX*1), Y12, Y4
-	VFMADD231PS  32(R9)(DX*2), Y12, Y5
+	VFMADD231PS  32(R9)(CX*1), Y12, Y4
+	VFMADD231PS  32(R9)(CX*2), Y12, Y5
 	VFMADD231PS  32(R8), Y12, Y6
-	VFMADD231PS  32(R8)(DX*1), Y12, Y7
+	VFMADD231PS  32(R8)(CX*1), Y12, Y7
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12370,13 +12370,13 @@ dot8Q50AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y0
-	VFMADD231PS  96(DI)(DX*1), Y12, Y1
-	VFMADD231PS  96(DI)(DX*2), Y12, Y2
+	VFMADD231PS  96(DI)(CX*1), Y12, Y1
+	VFMADD231PS  96(DI)(CX*2), Y12, Y2
 	VFMADD231PS  96(R9), Y12, Y3
-	VFMADD231PS  96(R9)(DX*1), Y12, Y4
-	VFMADD231PS  96(R9)(DX*2), Y12, Y5
+	VFMADD231PS  96(R9)(CX*1), Y12, Y4
+	VFMADD231PS  96(R9)(CX*2), Y12, Y5
 	VFMADD231PS  96(R8), Y12, Y6
-	VFMADD231PS  96(R8)(DX*1), Y12, Y7
+	VFMADD231PS  96(R8)(CX*1), Y12, Y7
 	ADDQ         $0x00000016, R10
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000080, R9
@@ -12423,33 +12423,33 @@ dot8Q50AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q50AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot1Q50AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot1Q50AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q50AVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q50AVX512_loop:
-	PREFETCHT0    16384(DI)
+	PREFETCHT0    (DI)(SI*1)
 	VPBROADCASTW  (DI), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTD  2(DI), Z10
@@ -12463,7 +12463,7 @@ dot1Q50AVX512_loop:
 	VPSUBD        sixteen<>+0(SB), Z12, Z12
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
-	VFMADD231PS   (DX), Z12, Z0
+	VFMADD231PS   (CX), Z12, Z0
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
 	VPSLLD        $0x04, Z13, Z13
@@ -12472,17 +12472,17 @@ dot1Q50AVX512_loop:
 	VPSUBD        sixteen<>+0(SB), Z12, Z12
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
-	VFMADD231PS   64(DX), Z12, Z1
+	VFMADD231PS   64(CX), Z12, Z1
 	ADDQ          $0x00000016, DI
-	ADDQ          $0x00000080, DX
+	ADDQ          $0x00000080, CX
 	DECQ          R8
 	JG            dot1Q50AVX512_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
-	MOVQ          ldy+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          AX, DX
+	MOVQ          ldy+8(FP), CX
+	SHLQ          $0x02, CX
+	MOVQ          AX, CX
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -12491,25 +12491,25 @@ dot1Q50AVX512_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (DX), X0, X0
-	VMOVSS        X0, (DX)
+	VADDSS        (CX), X0, X0
+	VMOVSS        X0, (CX)
 	ADDQ          $0x00000004, AX
-	MOVQ          ldw+40(FP), DX
-	ADDQ          DX, BX
-	DECQ          SI
+	MOVQ          ldw+40(FP), CX
+	ADDQ          CX, DX
+	DECQ          BX
 	JNZ           dot1Q50AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q50AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q50AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q50AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -12520,12 +12520,12 @@ dot2Q50AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q50AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VPBROADCASTW  (R8), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTD  2(R8), Z10
@@ -12540,7 +12540,7 @@ dot2Q50AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VFMADD231PS   (DI), Z12, Z0
-	VFMADD231PS   (DI)(DX*1), Z12, Z1
+	VFMADD231PS   (DI)(CX*1), Z12, Z1
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
 	VPSLLD        $0x04, Z13, Z13
@@ -12550,7 +12550,7 @@ dot2Q50AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VFMADD231PS   64(DI), Z12, Z2
-	VFMADD231PS   64(DI)(DX*1), Z12, Z3
+	VFMADD231PS   64(DI)(CX*1), Z12, Z3
 	ADDQ          $0x00000016, R8
 	ADDQ          $0x00000080, DI
 	DECQ          R9
@@ -12586,21 +12586,21 @@ dot2Q50AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q50AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q50AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q50AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q50AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -12611,14 +12611,14 @@ dot4Q50AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q50AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VPBROADCASTW  (R9), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTD  2(R9), Z10
@@ -12633,8 +12633,8 @@ dot4Q50AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VFMADD231PS   (DI), Z12, Z0
-	VFMADD231PS   (DI)(DX*1), Z12, Z1
-	VFMADD231PS   (DI)(DX*2), Z12, Z2
+	VFMADD231PS   (DI)(CX*1), Z12, Z1
+	VFMADD231PS   (DI)(CX*2), Z12, Z2
 	VFMADD231PS   (R8), Z12, Z3
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
@@ -12645,8 +12645,8 @@ dot4Q50AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VFMADD231PS   64(DI), Z12, Z4
-	VFMADD231PS   64(DI)(DX*1), Z12, Z5
-	VFMADD231PS   64(DI)(DX*2), Z12, Z6
+	VFMADD231PS   64(DI)(CX*1), Z12, Z5
+	VFMADD231PS   64(DI)(CX*2), Z12, Z6
 	VFMADD231PS   64(R8), Z12, Z7
 	ADDQ          $0x00000016, R9
 	ADDQ          $0x00000080, DI
@@ -12688,21 +12688,21 @@ dot4Q50AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q50AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q50AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q50AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q50AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -12713,15 +12713,15 @@ dot8Q50AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q50AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VPBROADCASTW  (R10), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTD  2(R10), Z10
@@ -12736,13 +12736,13 @@ dot8Q50AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VFMADD231PS   (DI), Z12, Z0
-	VFMADD231PS   (DI)(DX*1), Z12, Z1
-	VFMADD231PS   (DI)(DX*2), Z12, Z2
+	VFMADD231PS   (DI)(CX*1), Z12, Z1
+	VFMADD231PS   (DI)(CX*2), Z12, Z2
 	VFMADD231PS   (R9), Z12, Z3
-	VFMADD231PS   (R9)(DX*1), Z12, Z4
-	VFMADD231PS   (R9)(DX*2), Z12, Z5
+	VFMADD231PS   (R9)(CX*1), Z12, Z4
+	VFMADD231PS   (R9)(CX*2), Z12, Z5
 	VFMADD231PS   (R8), Z12, Z6
-	VFMADD231PS   (R8)(DX*1), Z12, Z7
+	VFMADD231PS   (R8)(CX*1), Z12, Z7
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
 	VPSLLD        $0x04, Z13, Z13
@@ -12752,13 +12752,13 @@ dot8Q50AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VFMADD231PS   64(DI), Z12, Z0
-	VFMADD231PS   64(DI)(DX*1), Z12, Z1
-	VFMADD231PS   64(DI)(DX*2), Z12, Z2
+	VFMADD231PS   64(DI)(CX*1), Z12, Z1
+	VFMADD231PS   64(DI)(CX*2), Z12, Z2
 	VFMADD231PS   64(R9), Z12, Z3
-	VFMADD231PS   64(R9)(DX*1), Z12, Z4
-	VFMADD231PS   64(R9)(DX*2), Z12, Z5
+	VFMADD231PS   64(R9)(CX*1), Z12, Z4
+	VFMADD231PS   64(R9)(CX*2), Z12, Z5
 	VFMADD231PS   64(R8), Z12, Z6
-	VFMADD231PS   64(R8)(DX*1), Z12, Z7
+	VFMADD231PS   64(R8)(CX*1), Z12, Z7
 	ADDQ          $0x00000016, R10
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000080, R9
@@ -12821,8 +12821,8 @@ dot8Q50AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q50AVX512_row
 	VZEROUPPER
 	RET
@@ -12887,27 +12887,27 @@ dequantQ51_loop:
 	VZEROUPPER
 	RET
 
-// func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot1Q51AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot1Q51AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q51AVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q51AVX2_loop:
-	PREFETCHT0   16384(DI)
+	PREFETCHT0   (DI)(SI*1)
 	VPBROADCASTW (DI), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(DI), X9
@@ -12923,7 +12923,7 @@ dot1Q51AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
-	VFMADD231PS  (DX), Y12, Y0
+	VFMADD231PS  (CX), Y12, Y0
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12932,7 +12932,7 @@ dot1Q51AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
-	VFMADD231PS  64(DX), Y12, Y1
+	VFMADD231PS  64(CX), Y12, Y1
 	VPMOVZXBD    16(DI), Y11
 	VMOVDQA      Y11, Y12
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -12943,7 +12943,7 @@ dot1Q51AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
-	VFMADD231PS  32(DX), Y12, Y2
+	VFMADD231PS  32(CX), Y12, Y2
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -12952,42 +12952,42 @@ dot1Q51AVX2_loop:
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
-	VFMADD231PS  96(DX), Y12, Y3
+	VFMADD231PS  96(CX), Y12, Y3
 	ADDQ         $0x00000018, DI
-	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, CX
 	DECQ         R8
 	JG           dot1Q51AVX2_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	MOVQ         ldy+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         AX, DX
+	MOVQ         ldy+8(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         AX, CX
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (DX), X0, X0
-	VMOVSS       X0, (DX)
+	VADDSS       (CX), X0, X0
+	VMOVSS       X0, (CX)
 	ADDQ         $0x00000004, AX
-	MOVQ         ldw+40(FP), DX
-	ADDQ         DX, BX
-	DECQ         SI
+	MOVQ         ldw+40(FP), CX
+	ADDQ         CX, DX
+	DECQ         BX
 	JNZ          dot1Q51AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q51AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q51AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q51AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -12998,12 +12998,12 @@ dot2Q51AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q51AVX2_loop:
-	PREFETCHT0   16384(R8)
+	PREFETCHT0   (R8)(SI*1)
 	VPBROADCASTW (R8), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(R8), X9
@@ -13020,7 +13020,7 @@ dot2Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  (DI), Y12, Y0
-	VFMADD231PS  (DI)(DX*1), Y12, Y1
+	VFMADD231PS  (DI)(CX*1), Y12, Y1
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -13030,7 +13030,7 @@ dot2Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  64(DI), Y12, Y2
-	VFMADD231PS  64(DI)(DX*1), Y12, Y3
+	VFMADD231PS  64(DI)(CX*1), Y12, Y3
 	VPMOVZXBD    16(R8), Y11
 	VMOVDQA      Y11, Y12
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -13042,7 +13042,7 @@ dot2Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y4
-	VFMADD231PS  32(DI)(DX*1), Y12, Y5
+	VFMADD231PS  32(DI)(CX*1), Y12, Y5
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -13052,7 +13052,7 @@ dot2Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y6
-	VFMADD231PS  96(DI)(DX*1), Y12, Y7
+	VFMADD231PS  96(DI)(CX*1), Y12, Y7
 	ADDQ         $0x00000018, R8
 	ADDQ         $0x00000080, DI
 	DECQ         R9
@@ -13084,21 +13084,21 @@ dot2Q51AVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q51AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q51AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q51AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q51AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -13109,14 +13109,14 @@ dot4Q51AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q51AVX2_loop:
-	PREFETCHT0   16384(R9)
+	PREFETCHT0   (R9)(SI*1)
 	VPBROADCASTW (R9), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(R9), X9
@@ -13133,8 +13133,8 @@ dot4Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  (DI), Y12, Y0
-	VFMADD231PS  (DI)(DX*1), Y12, Y1
-	VFMADD231PS  (DI)(DX*2), Y12, Y2
+	VFMADD231PS  (DI)(CX*1), Y12, Y1
+	VFMADD231PS  (DI)(CX*2), Y12, Y2
 	VFMADD231PS  (R8), Y12, Y3
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
@@ -13145,8 +13145,8 @@ dot4Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  64(DI), Y12, Y4
-	VFMADD231PS  64(DI)(DX*1), Y12, Y5
-	VFMADD231PS  64(DI)(DX*2), Y12, Y6
+	VFMADD231PS  64(DI)(CX*1), Y12, Y5
+	VFMADD231PS  64(DI)(CX*2), Y12, Y6
 	VFMADD231PS  64(R8), Y12, Y7
 	VPMOVZXBD    16(R9), Y11
 	VMOVDQA      Y11, Y12
@@ -13159,8 +13159,8 @@ dot4Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R8), Y12, Y3
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
@@ -13171,8 +13171,8 @@ dot4Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y4
-	VFMADD231PS  96(DI)(DX*1), Y12, Y5
-	VFMADD231PS  96(DI)(DX*2), Y12, Y6
+	VFMADD231PS  96(DI)(CX*1), Y12, Y5
+	VFMADD231PS  96(DI)(CX*2), Y12, Y6
 	VFMADD231PS  96(R8), Y12, Y7
 	ADDQ         $0x00000018, R9
 	ADDQ         $0x00000080, DI
@@ -13206,21 +13206,21 @@ dot4Q51AVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q51AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q51AVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q51AVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q51AVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -13231,15 +13231,15 @@ dot8Q51AVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q51AVX2_loop:
-	PREFETCHT0   16384(R10)
+	PREFETCHT0   (R10)(SI*1)
 	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(R10), X9
@@ -13256,13 +13256,13 @@ dot8Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  (DI), Y12, Y0
-	VFMADD231PS  (DI)(DX*1), Y12, Y1
-	VFMADD231PS  (DI)(DX*2), Y12, Y2
+	VFMADD231PS  (DI)(CX*1), Y12, Y1
+	VFMADD231PS  (DI)(CX*2), Y12, Y2
 	VFMADD231PS  (R9), Y12, Y3
-	VFMADD231PS  (R9)(DX*1), Y12, Y4
-	VFMADD231PS  (R9)(DX*2), Y12, Y5
+	VFMADD231PS  (R9)(CX*1), Y12, Y4
+	VFMADD231PS  (R9)(CX*2), Y12, Y5
 	VFMADD231PS  (R8), Y12, Y6
-	VFMADD231PS  (R8)(DX*1), Y12, Y7
+	VFMADD231PS  (R8)(CX*1), Y12, Y7
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+64(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -13272,13 +13272,13 @@ dot8Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  64(DI), Y12, Y0
-	VFMADD231PS  64(DI)(DX*1), Y12, Y1
-	VFMADD231PS  64(DI)(DX*2), Y12, Y2
+	VFMADD231PS  64(DI)(CX*1), Y12, Y1
+	VFMADD231PS  64(DI)(CX*2), Y12, Y2
 	VFMADD231PS  64(R9), Y12, Y3
-	VFMADD231PS  64(R9)(DX*1), Y12, Y4
-	VFMADD231PS  64(R9)(DX*2), Y12, Y5
+	VFMADD231PS  64(R9)(CX*1), Y12, Y4
+	VFMADD231PS  64(R9)(CX*2), Y12, Y5
 	VFMADD231PS  64(R8), Y12, Y6
-	VFMADD231PS  64(R8)(DX*1), Y12, Y7
+	VFMADD231PS  64(R8)(CX*1), Y12, Y7
 	VPMOVZXBD    16(R10), Y11
 	VMOVDQA      Y11, Y12
 	VPAND        fifteen<>+0(SB), Y12, Y12
@@ -13290,13 +13290,13 @@ dot8Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  32(DI), Y12, Y0
-	VFMADD231PS  32(DI)(DX*1), Y12, Y1
-	VFMADD231PS  32(DI)(DX*2), Y12, Y2
+	VFMADD231PS  32(DI)(CX*1), Y12, Y1
+	VFMADD231PS  32(DI)(CX*2), Y12, Y2
 	VFMADD231PS  32(R9), Y12, Y3
-	VFMADD231PS  32(R9)(DX*1), Y12, Y4
-	VFMADD231PS  32(R9)(DX*2), Y12, Y5
+	VFMADD231PS  32(R9)(CX*1), Y12, Y4
+	VFMADD231PS  32(R9)(CX*2), Y12, Y5
 	VFMADD231PS  32(R8), Y12, Y6
-	VFMADD231PS  32(R8)(DX*1), Y12, Y7
+	VFMADD231PS  32(R8)(CX*1), Y12, Y7
 	VPSRLD       $0x04, Y11, Y12
 	VPSRLVD      lanes<>+96(SB), Y10, Y13
 	VPSLLD       $0x04, Y13, Y13
@@ -13306,13 +13306,13 @@ dot8Q51AVX2_loop:
 	VMULPS       Y8, Y12, Y12
 	VADDPS       Y9, Y12, Y12
 	VFMADD231PS  96(DI), Y12, Y0
-	VFMADD231PS  96(DI)(DX*1), Y12, Y1
-	VFMADD231PS  96(DI)(DX*2), Y12, Y2
+	VFMADD231PS  96(DI)(CX*1), Y12, Y1
+	VFMADD231PS  96(DI)(CX*2), Y12, Y2
 	VFMADD231PS  96(R9), Y12, Y3
-	VFMADD231PS  96(R9)(DX*1), Y12, Y4
-	VFMADD231PS  96(R9)(DX*2), Y12, Y5
+	VFMADD231PS  96(R9)(CX*1), Y12, Y4
+	VFMADD231PS  96(R9)(CX*2), Y12, Y5
 	VFMADD231PS  96(R8), Y12, Y6
-	VFMADD231PS  96(R8)(DX*1), Y12, Y7
+	VFMADD231PS  96(R8)(CX*1), Y12, Y7
 	ADDQ         $0x00000018, R10
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000080, R9
@@ -13359,33 +13359,33 @@ dot8Q51AVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q51AVX2_row
 	VZEROUPPER
 	RET
 
-// func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot1Q51AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot1Q51AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q51AVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q51AVX512_loop:
-	PREFETCHT0    16384(DI)
+	PREFETCHT0    (DI)(SI*1)
 	VPBROADCASTW  (DI), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(DI), Y9
@@ -13401,7 +13401,7 @@ dot1Q51AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
-	VFMADD231PS   (DX), Z12, Z0
+	VFMADD231PS   (CX), Z12, Z0
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
 	VPSLLD        $0x04, Z13, Z13
@@ -13410,17 +13410,17 @@ dot1Q51AVX512_loop:
 	VCVTDQ2PS     Z12, Z12
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
-	VFMADD231PS   64(DX), Z12, Z1
+	VFMADD231PS   64(CX), Z12, Z1
 	ADDQ          $0x00000018, DI
-	ADDQ          $0x00000080, DX
+	ADDQ          $0x00000080, CX
 	DECQ          R8
 	JG            dot1Q51AVX512_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
-	MOVQ          ldy+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          AX, DX
+	MOVQ          ldy+8(FP), CX
+	SHLQ          $0x02, CX
+	MOVQ          AX, CX
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -13429,25 +13429,25 @@ dot1Q51AVX512_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (DX), X0, X0
-	VMOVSS        X0, (DX)
+	VADDSS        (CX), X0, X0
+	VMOVSS        X0, (CX)
 	ADDQ          $0x00000004, AX
-	MOVQ          ldw+40(FP), DX
-	ADDQ          DX, BX
-	DECQ          SI
+	MOVQ          ldw+40(FP), CX
+	ADDQ          CX, DX
+	DECQ          BX
 	JNZ           dot1Q51AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q51AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q51AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q51AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -13458,12 +13458,12 @@ dot2Q51AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q51AVX512_loop:
-	PREFETCHT0    16384(R8)
+	PREFETCHT0    (R8)(SI*1)
 	VPBROADCASTW  (R8), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(R8), Y9
@@ -13480,7 +13480,7 @@ dot2Q51AVX512_loop:
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
 	VFMADD231PS   (DI), Z12, Z0
-	VFMADD231PS   (DI)(DX*1), Z12, Z1
+	VFMADD231PS   (DI)(CX*1), Z12, Z1
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
 	VPSLLD        $0x04, Z13, Z13
@@ -13490,7 +13490,7 @@ dot2Q51AVX512_loop:
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
 	VFMADD231PS   64(DI), Z12, Z2
-	VFMADD231PS   64(DI)(DX*1), Z12, Z3
+	VFMADD231PS   64(DI)(CX*1), Z12, Z3
 	ADDQ          $0x00000018, R8
 	ADDQ          $0x00000080, DI
 	DECQ          R9
@@ -13526,21 +13526,21 @@ dot2Q51AVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q51AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q51AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q51AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q51AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -13551,14 +13551,14 @@ dot4Q51AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q51AVX512_loop:
-	PREFETCHT0    16384(R9)
+	PREFETCHT0    (R9)(SI*1)
 	VPBROADCASTW  (R9), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(R9), Y9
@@ -13575,8 +13575,8 @@ dot4Q51AVX512_loop:
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
 	VFMADD231PS   (DI), Z12, Z0
-	VFMADD231PS   (DI)(DX*1), Z12, Z1
-	VFMADD231PS   (DI)(DX*2), Z12, Z2
+	VFMADD231PS   (DI)(CX*1), Z12, Z1
+	VFMADD231PS   (DI)(CX*2), Z12, Z2
 	VFMADD231PS   (R8), Z12, Z3
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
@@ -13587,8 +13587,8 @@ dot4Q51AVX512_loop:
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
 	VFMADD231PS   64(DI), Z12, Z4
-	VFMADD231PS   64(DI)(DX*1), Z12, Z5
-	VFMADD231PS   64(DI)(DX*2), Z12, Z6
+	VFMADD231PS   64(DI)(CX*1), Z12, Z5
+	VFMADD231PS   64(DI)(CX*2), Z12, Z6
 	VFMADD231PS   64(R8), Z12, Z7
 	ADDQ          $0x00000018, R9
 	ADDQ          $0x00000080, DI
@@ -13630,21 +13630,21 @@ dot4Q51AVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q51AVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q51AVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q51AVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q51AVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -13655,15 +13655,15 @@ dot8Q51AVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q51AVX512_loop:
-	PREFETCHT0    16384(R10)
+	PREFETCHT0    (R10)(SI*1)
 	VPBROADCASTW  (R10), Y8
 	VCVTPH2PS     Y8, Z8
 	VPBROADCASTW  2(R10), Y9
@@ -13680,13 +13680,13 @@ dot8Q51AVX512_loop:
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
 	VFMADD231PS   (DI), Z12, Z0
-	VFMADD231PS   (DI)(DX*1), Z12, Z1
-	VFMADD231PS   (DI)(DX*2), Z12, Z2
+	VFMADD231PS   (DI)(CX*1), Z12, Z1
+	VFMADD231PS   (DI)(CX*2), Z12, Z2
 	VFMADD231PS   (R9), Z12, Z3
-	VFMADD231PS   (R9)(DX*1), Z12, Z4
-	VFMADD231PS   (R9)(DX*2), Z12, Z5
+	VFMADD231PS   (R9)(CX*1), Z12, Z4
+	VFMADD231PS   (R9)(CX*2), Z12, Z5
 	VFMADD231PS   (R8), Z12, Z6
-	VFMADD231PS   (R8)(DX*1), Z12, Z7
+	VFMADD231PS   (R8)(CX*1), Z12, Z7
 	VPSRLD        $0x04, Z11, Z12
 	VPSRLVD       lanes<>+64(SB), Z10, Z13
 	VPSLLD        $0x04, Z13, Z13
@@ -13696,13 +13696,13 @@ dot8Q51AVX512_loop:
 	VMULPS        Z8, Z12, Z12
 	VADDPS        Z9, Z12, Z12
 	VFMADD231PS   64(DI), Z12, Z0
-	VFMADD231PS   64(DI)(DX*1), Z12, Z1
-	VFMADD231PS   64(DI)(DX*2), Z12, Z2
+	VFMADD231PS   64(DI)(CX*1), Z12, Z1
+	VFMADD231PS   64(DI)(CX*2), Z12, Z2
 	VFMADD231PS   64(R9), Z12, Z3
-	VFMADD231PS   64(R9)(DX*1), Z12, Z4
-	VFMADD231PS   64(R9)(DX*2), Z12, Z5
+	VFMADD231PS   64(R9)(CX*1), Z12, Z4
+	VFMADD231PS   64(R9)(CX*2), Z12, Z5
 	VFMADD231PS   64(R8), Z12, Z6
-	VFMADD231PS   64(R8)(DX*1), Z12, Z7
+	VFMADD231PS   64(R8)(CX*1), Z12, Z7
 	ADDQ          $0x00000018, R10
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000080, R9
@@ -13765,8 +13765,8 @@ dot8Q51AVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q51AVX512_row
 	VZEROUPPER
 	RET
@@ -14031,15 +14031,15 @@ dequantQ4K_loop:
 	VZEROUPPER
 	RET
 
-// func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q4KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q4KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q4KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -14050,14 +14050,14 @@ dot2Q4KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q4KAVX2_loop:
-	PREFETCHT0   16384(R8)
-	PREFETCHT0   16448(R8)
-	PREFETCHT0   16512(R8)
+	PREFETCHT0   (R8)(SI*1)
+	PREFETCHT0   64(R8)(SI*1)
+	PREFETCHT0   128(R8)(SI*1)
 	MOVL         4(R8), R10
 	MOVL         8(R8), R11
 	MOVL         12(R8), R12
@@ -14106,13 +14106,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  128(DI), Y14, Y2
-	VFMADD231PS  128(DI)(DX*1), Y14, Y3
+	VFMADD231PS  128(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    24(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14120,13 +14120,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y4
-	VFMADD231PS  32(DI)(DX*1), Y13, Y5
+	VFMADD231PS  32(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  160(DI), Y14, Y6
-	VFMADD231PS  160(DI)(DX*1), Y14, Y7
+	VFMADD231PS  160(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    32(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14134,13 +14134,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  192(DI), Y14, Y2
-	VFMADD231PS  192(DI)(DX*1), Y14, Y3
+	VFMADD231PS  192(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    40(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14148,13 +14148,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y4
-	VFMADD231PS  96(DI)(DX*1), Y13, Y5
+	VFMADD231PS  96(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  224(DI), Y14, Y6
-	VFMADD231PS  224(DI)(DX*1), Y14, Y7
+	VFMADD231PS  224(DI)(CX*1), Y14, Y7
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
@@ -14166,13 +14166,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  384(DI), Y14, Y2
-	VFMADD231PS  384(DI)(DX*1), Y14, Y3
+	VFMADD231PS  384(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    56(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14180,13 +14180,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y4
-	VFMADD231PS  288(DI)(DX*1), Y13, Y5
+	VFMADD231PS  288(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  416(DI), Y14, Y6
-	VFMADD231PS  416(DI)(DX*1), Y14, Y7
+	VFMADD231PS  416(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    64(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14194,13 +14194,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  448(DI), Y14, Y2
-	VFMADD231PS  448(DI)(DX*1), Y14, Y3
+	VFMADD231PS  448(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    72(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14208,13 +14208,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y4
-	VFMADD231PS  352(DI)(DX*1), Y13, Y5
+	VFMADD231PS  352(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  480(DI), Y14, Y6
-	VFMADD231PS  480(DI)(DX*1), Y14, Y7
+	VFMADD231PS  480(DI)(CX*1), Y14, Y7
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
@@ -14226,13 +14226,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  640(DI), Y14, Y2
-	VFMADD231PS  640(DI)(DX*1), Y14, Y3
+	VFMADD231PS  640(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    88(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14240,13 +14240,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y4
-	VFMADD231PS  544(DI)(DX*1), Y13, Y5
+	VFMADD231PS  544(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  672(DI), Y14, Y6
-	VFMADD231PS  672(DI)(DX*1), Y14, Y7
+	VFMADD231PS  672(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    96(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14254,13 +14254,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  704(DI), Y14, Y2
-	VFMADD231PS  704(DI)(DX*1), Y14, Y3
+	VFMADD231PS  704(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    104(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14268,13 +14268,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y4
-	VFMADD231PS  608(DI)(DX*1), Y13, Y5
+	VFMADD231PS  608(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  736(DI), Y14, Y6
-	VFMADD231PS  736(DI)(DX*1), Y14, Y7
+	VFMADD231PS  736(DI)(CX*1), Y14, Y7
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
@@ -14286,13 +14286,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  896(DI), Y14, Y2
-	VFMADD231PS  896(DI)(DX*1), Y14, Y3
+	VFMADD231PS  896(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    120(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14300,13 +14300,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y4
-	VFMADD231PS  800(DI)(DX*1), Y13, Y5
+	VFMADD231PS  800(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  928(DI), Y14, Y6
-	VFMADD231PS  928(DI)(DX*1), Y14, Y7
+	VFMADD231PS  928(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    128(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14314,13 +14314,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  960(DI), Y14, Y2
-	VFMADD231PS  960(DI)(DX*1), Y14, Y3
+	VFMADD231PS  960(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    136(R8), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14328,13 +14328,13 @@ dot2Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y4
-	VFMADD231PS  864(DI)(DX*1), Y13, Y5
+	VFMADD231PS  864(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  992(DI), Y14, Y6
-	VFMADD231PS  992(DI)(DX*1), Y14, Y7
+	VFMADD231PS  992(DI)(CX*1), Y14, Y7
 	ADDQ         $0x00000090, R8
 	ADDQ         $0x00000400, DI
 	DECQ         R9
@@ -14366,21 +14366,21 @@ dot2Q4KAVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q4KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q4KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q4KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q4KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -14391,16 +14391,16 @@ dot4Q4KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q4KAVX2_loop:
-	PREFETCHT0   16384(R9)
-	PREFETCHT0   16448(R9)
-	PREFETCHT0   16512(R9)
+	PREFETCHT0   (R9)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
+	PREFETCHT0   128(R9)(SI*1)
 	MOVL         4(R9), R11
 	MOVL         8(R9), R12
 	MOVL         12(R9), R13
@@ -14449,16 +14449,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
-	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*2), Y13, Y2
 	VFMADD231PS  (R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  128(DI), Y14, Y4
-	VFMADD231PS  128(DI)(DX*1), Y14, Y5
-	VFMADD231PS  128(DI)(DX*2), Y14, Y6
+	VFMADD231PS  128(DI)(CX*1), Y14, Y5
+	VFMADD231PS  128(DI)(CX*2), Y14, Y6
 	VFMADD231PS  128(R8), Y14, Y7
 	VPMOVZXBD    24(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14467,16 +14467,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
-	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*2), Y13, Y2
 	VFMADD231PS  32(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  160(DI), Y14, Y4
-	VFMADD231PS  160(DI)(DX*1), Y14, Y5
-	VFMADD231PS  160(DI)(DX*2), Y14, Y6
+	VFMADD231PS  160(DI)(CX*1), Y14, Y5
+	VFMADD231PS  160(DI)(CX*2), Y14, Y6
 	VFMADD231PS  160(R8), Y14, Y7
 	VPMOVZXBD    32(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14485,16 +14485,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
-	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*2), Y13, Y2
 	VFMADD231PS  64(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  192(DI), Y14, Y4
-	VFMADD231PS  192(DI)(DX*1), Y14, Y5
-	VFMADD231PS  192(DI)(DX*2), Y14, Y6
+	VFMADD231PS  192(DI)(CX*1), Y14, Y5
+	VFMADD231PS  192(DI)(CX*2), Y14, Y6
 	VFMADD231PS  192(R8), Y14, Y7
 	VPMOVZXBD    40(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14503,16 +14503,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  224(DI), Y14, Y4
-	VFMADD231PS  224(DI)(DX*1), Y14, Y5
-	VFMADD231PS  224(DI)(DX*2), Y14, Y6
+	VFMADD231PS  224(DI)(CX*1), Y14, Y5
+	VFMADD231PS  224(DI)(CX*2), Y14, Y6
 	VFMADD231PS  224(R8), Y14, Y7
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
@@ -14525,16 +14525,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
-	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*2), Y13, Y2
 	VFMADD231PS  256(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  384(DI), Y14, Y4
-	VFMADD231PS  384(DI)(DX*1), Y14, Y5
-	VFMADD231PS  384(DI)(DX*2), Y14, Y6
+	VFMADD231PS  384(DI)(CX*1), Y14, Y5
+	VFMADD231PS  384(DI)(CX*2), Y14, Y6
 	VFMADD231PS  384(R8), Y14, Y7
 	VPMOVZXBD    56(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14543,16 +14543,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y0
-	VFMADD231PS  288(DI)(DX*1), Y13, Y1
-	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(DI)(CX*1), Y13, Y1
+	VFMADD231PS  288(DI)(CX*2), Y13, Y2
 	VFMADD231PS  288(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  416(DI), Y14, Y4
-	VFMADD231PS  416(DI)(DX*1), Y14, Y5
-	VFMADD231PS  416(DI)(DX*2), Y14, Y6
+	VFMADD231PS  416(DI)(CX*1), Y14, Y5
+	VFMADD231PS  416(DI)(CX*2), Y14, Y6
 	VFMADD231PS  416(R8), Y14, Y7
 	VPMOVZXBD    64(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14561,16 +14561,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
-	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*2), Y13, Y2
 	VFMADD231PS  320(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  448(DI), Y14, Y4
-	VFMADD231PS  448(DI)(DX*1), Y14, Y5
-	VFMADD231PS  448(DI)(DX*2), Y14, Y6
+	VFMADD231PS  448(DI)(CX*1), Y14, Y5
+	VFMADD231PS  448(DI)(CX*2), Y14, Y6
 	VFMADD231PS  448(R8), Y14, Y7
 	VPMOVZXBD    72(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14579,16 +14579,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y0
-	VFMADD231PS  352(DI)(DX*1), Y13, Y1
-	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(DI)(CX*1), Y13, Y1
+	VFMADD231PS  352(DI)(CX*2), Y13, Y2
 	VFMADD231PS  352(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  480(DI), Y14, Y4
-	VFMADD231PS  480(DI)(DX*1), Y14, Y5
-	VFMADD231PS  480(DI)(DX*2), Y14, Y6
+	VFMADD231PS  480(DI)(CX*1), Y14, Y5
+	VFMADD231PS  480(DI)(CX*2), Y14, Y6
 	VFMADD231PS  480(R8), Y14, Y7
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
@@ -14601,16 +14601,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
-	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*2), Y13, Y2
 	VFMADD231PS  512(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  640(DI), Y14, Y4
-	VFMADD231PS  640(DI)(DX*1), Y14, Y5
-	VFMADD231PS  640(DI)(DX*2), Y14, Y6
+	VFMADD231PS  640(DI)(CX*1), Y14, Y5
+	VFMADD231PS  640(DI)(CX*2), Y14, Y6
 	VFMADD231PS  640(R8), Y14, Y7
 	VPMOVZXBD    88(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14619,16 +14619,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
-	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*2), Y13, Y2
 	VFMADD231PS  544(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  672(DI), Y14, Y4
-	VFMADD231PS  672(DI)(DX*1), Y14, Y5
-	VFMADD231PS  672(DI)(DX*2), Y14, Y6
+	VFMADD231PS  672(DI)(CX*1), Y14, Y5
+	VFMADD231PS  672(DI)(CX*2), Y14, Y6
 	VFMADD231PS  672(R8), Y14, Y7
 	VPMOVZXBD    96(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14637,16 +14637,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
-	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*2), Y13, Y2
 	VFMADD231PS  576(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  704(DI), Y14, Y4
-	VFMADD231PS  704(DI)(DX*1), Y14, Y5
-	VFMADD231PS  704(DI)(DX*2), Y14, Y6
+	VFMADD231PS  704(DI)(CX*1), Y14, Y5
+	VFMADD231PS  704(DI)(CX*2), Y14, Y6
 	VFMADD231PS  704(R8), Y14, Y7
 	VPMOVZXBD    104(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14655,16 +14655,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
-	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*2), Y13, Y2
 	VFMADD231PS  608(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  736(DI), Y14, Y4
-	VFMADD231PS  736(DI)(DX*1), Y14, Y5
-	VFMADD231PS  736(DI)(DX*2), Y14, Y6
+	VFMADD231PS  736(DI)(CX*1), Y14, Y5
+	VFMADD231PS  736(DI)(CX*2), Y14, Y6
 	VFMADD231PS  736(R8), Y14, Y7
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
@@ -14677,16 +14677,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
-	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*2), Y13, Y2
 	VFMADD231PS  768(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  896(DI), Y14, Y4
-	VFMADD231PS  896(DI)(DX*1), Y14, Y5
-	VFMADD231PS  896(DI)(DX*2), Y14, Y6
+	VFMADD231PS  896(DI)(CX*1), Y14, Y5
+	VFMADD231PS  896(DI)(CX*2), Y14, Y6
 	VFMADD231PS  896(R8), Y14, Y7
 	VPMOVZXBD    120(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14695,16 +14695,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y0
-	VFMADD231PS  800(DI)(DX*1), Y13, Y1
-	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(DI)(CX*1), Y13, Y1
+	VFMADD231PS  800(DI)(CX*2), Y13, Y2
 	VFMADD231PS  800(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  928(DI), Y14, Y4
-	VFMADD231PS  928(DI)(DX*1), Y14, Y5
-	VFMADD231PS  928(DI)(DX*2), Y14, Y6
+	VFMADD231PS  928(DI)(CX*1), Y14, Y5
+	VFMADD231PS  928(DI)(CX*2), Y14, Y6
 	VFMADD231PS  928(R8), Y14, Y7
 	VPMOVZXBD    128(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14713,16 +14713,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
-	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*2), Y13, Y2
 	VFMADD231PS  832(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  960(DI), Y14, Y4
-	VFMADD231PS  960(DI)(DX*1), Y14, Y5
-	VFMADD231PS  960(DI)(DX*2), Y14, Y6
+	VFMADD231PS  960(DI)(CX*1), Y14, Y5
+	VFMADD231PS  960(DI)(CX*2), Y14, Y6
 	VFMADD231PS  960(R8), Y14, Y7
 	VPMOVZXBD    136(R9), Y12
 	VMOVDQA      Y12, Y13
@@ -14731,16 +14731,16 @@ dot4Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y0
-	VFMADD231PS  864(DI)(DX*1), Y13, Y1
-	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(DI)(CX*1), Y13, Y1
+	VFMADD231PS  864(DI)(CX*2), Y13, Y2
 	VFMADD231PS  864(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  992(DI), Y14, Y4
-	VFMADD231PS  992(DI)(DX*1), Y14, Y5
-	VFMADD231PS  992(DI)(DX*2), Y14, Y6
+	VFMADD231PS  992(DI)(CX*1), Y14, Y5
+	VFMADD231PS  992(DI)(CX*2), Y14, Y6
 	VFMADD231PS  992(R8), Y14, Y7
 	ADDQ         $0x00000090, R9
 	ADDQ         $0x00000400, DI
@@ -14774,21 +14774,21 @@ dot4Q4KAVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q4KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q4KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q4KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q4KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -14799,17 +14799,17 @@ dot8Q4KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q4KAVX2_loop:
-	PREFETCHT0   16384(R10)
-	PREFETCHT0   16448(R10)
-	PREFETCHT0   16512(R10)
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
+	PREFETCHT0   128(R10)(SI*1)
 	MOVL         4(R10), R12
 	MOVL         8(R10), R13
 	MOVL         12(R10), R14
@@ -14858,25 +14858,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
-	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*2), Y13, Y2
 	VFMADD231PS  (R9), Y13, Y3
-	VFMADD231PS  (R9)(DX*1), Y13, Y4
-	VFMADD231PS  (R9)(DX*2), Y13, Y5
+	VFMADD231PS  (R9)(CX*1), Y13, Y4
+	VFMADD231PS  (R9)(CX*2), Y13, Y5
 	VFMADD231PS  (R8), Y13, Y6
-	VFMADD231PS  (R8)(DX*1), Y13, Y7
+	VFMADD231PS  (R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  128(DI), Y14, Y0
-	VFMADD231PS  128(DI)(DX*1), Y14, Y1
-	VFMADD231PS  128(DI)(DX*2), Y14, Y2
+	VFMADD231PS  128(DI)(CX*1), Y14, Y1
+	VFMADD231PS  128(DI)(CX*2), Y14, Y2
 	VFMADD231PS  128(R9), Y14, Y3
-	VFMADD231PS  128(R9)(DX*1), Y14, Y4
-	VFMADD231PS  128(R9)(DX*2), Y14, Y5
+	VFMADD231PS  128(R9)(CX*1), Y14, Y4
+	VFMADD231PS  128(R9)(CX*2), Y14, Y5
 	VFMADD231PS  128(R8), Y14, Y6
-	VFMADD231PS  128(R8)(DX*1), Y14, Y7
+	VFMADD231PS  128(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    24(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14884,25 +14884,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
-	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*2), Y13, Y2
 	VFMADD231PS  32(R9), Y13, Y3
-	VFMADD231PS  32(R9)(DX*1), Y13, Y4
-	VFMADD231PS  32(R9)(DX*2), Y13, Y5
+	VFMADD231PS  32(R9)(CX*1), Y13, Y4
+	VFMADD231PS  32(R9)(CX*2), Y13, Y5
 	VFMADD231PS  32(R8), Y13, Y6
-	VFMADD231PS  32(R8)(DX*1), Y13, Y7
+	VFMADD231PS  32(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  160(DI), Y14, Y0
-	VFMADD231PS  160(DI)(DX*1), Y14, Y1
-	VFMADD231PS  160(DI)(DX*2), Y14, Y2
+	VFMADD231PS  160(DI)(CX*1), Y14, Y1
+	VFMADD231PS  160(DI)(CX*2), Y14, Y2
 	VFMADD231PS  160(R9), Y14, Y3
-	VFMADD231PS  160(R9)(DX*1), Y14, Y4
-	VFMADD231PS  160(R9)(DX*2), Y14, Y5
+	VFMADD231PS  160(R9)(CX*1), Y14, Y4
+	VFMADD231PS  160(R9)(CX*2), Y14, Y5
 	VFMADD231PS  160(R8), Y14, Y6
-	VFMADD231PS  160(R8)(DX*1), Y14, Y7
+	VFMADD231PS  160(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    32(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14910,25 +14910,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
-	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*2), Y13, Y2
 	VFMADD231PS  64(R9), Y13, Y3
-	VFMADD231PS  64(R9)(DX*1), Y13, Y4
-	VFMADD231PS  64(R9)(DX*2), Y13, Y5
+	VFMADD231PS  64(R9)(CX*1), Y13, Y4
+	VFMADD231PS  64(R9)(CX*2), Y13, Y5
 	VFMADD231PS  64(R8), Y13, Y6
-	VFMADD231PS  64(R8)(DX*1), Y13, Y7
+	VFMADD231PS  64(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  192(DI), Y14, Y0
-	VFMADD231PS  192(DI)(DX*1), Y14, Y1
-	VFMADD231PS  192(DI)(DX*2), Y14, Y2
+	VFMADD231PS  192(DI)(CX*1), Y14, Y1
+	VFMADD231PS  192(DI)(CX*2), Y14, Y2
 	VFMADD231PS  192(R9), Y14, Y3
-	VFMADD231PS  192(R9)(DX*1), Y14, Y4
-	VFMADD231PS  192(R9)(DX*2), Y14, Y5
+	VFMADD231PS  192(R9)(CX*1), Y14, Y4
+	VFMADD231PS  192(R9)(CX*2), Y14, Y5
 	VFMADD231PS  192(R8), Y14, Y6
-	VFMADD231PS  192(R8)(DX*1), Y14, Y7
+	VFMADD231PS  192(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    40(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14936,25 +14936,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R9), Y13, Y3
-	VFMADD231PS  96(R9)(DX*1), Y13, Y4
-	VFMADD231PS  96(R9)(DX*2), Y13, Y5
+	VFMADD231PS  96(R9)(CX*1), Y13, Y4
+	VFMADD231PS  96(R9)(CX*2), Y13, Y5
 	VFMADD231PS  96(R8), Y13, Y6
-	VFMADD231PS  96(R8)(DX*1), Y13, Y7
+	VFMADD231PS  96(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  224(DI), Y14, Y0
-	VFMADD231PS  224(DI)(DX*1), Y14, Y1
-	VFMADD231PS  224(DI)(DX*2), Y14, Y2
+	VFMADD231PS  224(DI)(CX*1), Y14, Y1
+	VFMADD231PS  224(DI)(CX*2), Y14, Y2
 	VFMADD231PS  224(R9), Y14, Y3
-	VFMADD231PS  224(R9)(DX*1), Y14, Y4
-	VFMADD231PS  224(R9)(DX*2), Y14, Y5
+	VFMADD231PS  224(R9)(CX*1), Y14, Y4
+	VFMADD231PS  224(R9)(CX*2), Y14, Y5
 	VFMADD231PS  224(R8), Y14, Y6
-	VFMADD231PS  224(R8)(DX*1), Y14, Y7
+	VFMADD231PS  224(R8)(CX*1), Y14, Y7
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
@@ -14966,25 +14966,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
-	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*2), Y13, Y2
 	VFMADD231PS  256(R9), Y13, Y3
-	VFMADD231PS  256(R9)(DX*1), Y13, Y4
-	VFMADD231PS  256(R9)(DX*2), Y13, Y5
+	VFMADD231PS  256(R9)(CX*1), Y13, Y4
+	VFMADD231PS  256(R9)(CX*2), Y13, Y5
 	VFMADD231PS  256(R8), Y13, Y6
-	VFMADD231PS  256(R8)(DX*1), Y13, Y7
+	VFMADD231PS  256(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  384(DI), Y14, Y0
-	VFMADD231PS  384(DI)(DX*1), Y14, Y1
-	VFMADD231PS  384(DI)(DX*2), Y14, Y2
+	VFMADD231PS  384(DI)(CX*1), Y14, Y1
+	VFMADD231PS  384(DI)(CX*2), Y14, Y2
 	VFMADD231PS  384(R9), Y14, Y3
-	VFMADD231PS  384(R9)(DX*1), Y14, Y4
-	VFMADD231PS  384(R9)(DX*2), Y14, Y5
+	VFMADD231PS  384(R9)(CX*1), Y14, Y4
+	VFMADD231PS  384(R9)(CX*2), Y14, Y5
 	VFMADD231PS  384(R8), Y14, Y6
-	VFMADD231PS  384(R8)(DX*1), Y14, Y7
+	VFMADD231PS  384(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    56(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -14992,25 +14992,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y0
-	VFMADD231PS  288(DI)(DX*1), Y13, Y1
-	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(DI)(CX*1), Y13, Y1
+	VFMADD231PS  288(DI)(CX*2), Y13, Y2
 	VFMADD231PS  288(R9), Y13, Y3
-	VFMADD231PS  288(R9)(DX*1), Y13, Y4
-	VFMADD231PS  288(R9)(DX*2), Y13, Y5
+	VFMADD231PS  288(R9)(CX*1), Y13, Y4
+	VFMADD231PS  288(R9)(CX*2), Y13, Y5
 	VFMADD231PS  288(R8), Y13, Y6
-	VFMADD231PS  288(R8)(DX*1), Y13, Y7
+	VFMADD231PS  288(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  416(DI), Y14, Y0
-	VFMADD231PS  416(DI)(DX*1), Y14, Y1
-	VFMADD231PS  416(DI)(DX*2), Y14, Y2
+	VFMADD231PS  416(DI)(CX*1), Y14, Y1
+	VFMADD231PS  416(DI)(CX*2), Y14, Y2
 	VFMADD231PS  416(R9), Y14, Y3
-	VFMADD231PS  416(R9)(DX*1), Y14, Y4
-	VFMADD231PS  416(R9)(DX*2), Y14, Y5
+	VFMADD231PS  416(R9)(CX*1), Y14, Y4
+	VFMADD231PS  416(R9)(CX*2), Y14, Y5
 	VFMADD231PS  416(R8), Y14, Y6
-	VFMADD231PS  416(R8)(DX*1), Y14, Y7
+	VFMADD231PS  416(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    64(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15018,25 +15018,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
-	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*2), Y13, Y2
 	VFMADD231PS  320(R9), Y13, Y3
-	VFMADD231PS  320(R9)(DX*1), Y13, Y4
-	VFMADD231PS  320(R9)(DX*2), Y13, Y5
+	VFMADD231PS  320(R9)(CX*1), Y13, Y4
+	VFMADD231PS  320(R9)(CX*2), Y13, Y5
 	VFMADD231PS  320(R8), Y13, Y6
-	VFMADD231PS  320(R8)(DX*1), Y13, Y7
+	VFMADD231PS  320(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  448(DI), Y14, Y0
-	VFMADD231PS  448(DI)(DX*1), Y14, Y1
-	VFMADD231PS  448(DI)(DX*2), Y14, Y2
+	VFMADD231PS  448(DI)(CX*1), Y14, Y1
+	VFMADD231PS  448(DI)(CX*2), Y14, Y2
 	VFMADD231PS  448(R9), Y14, Y3
-	VFMADD231PS  448(R9)(DX*1), Y14, Y4
-	VFMADD231PS  448(R9)(DX*2), Y14, Y5
+	VFMADD231PS  448(R9)(CX*1), Y14, Y4
+	VFMADD231PS  448(R9)(CX*2), Y14, Y5
 	VFMADD231PS  448(R8), Y14, Y6
-	VFMADD231PS  448(R8)(DX*1), Y14, Y7
+	VFMADD231PS  448(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    72(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15044,25 +15044,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y0
-	VFMADD231PS  352(DI)(DX*1), Y13, Y1
-	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(DI)(CX*1), Y13, Y1
+	VFMADD231PS  352(DI)(CX*2), Y13, Y2
 	VFMADD231PS  352(R9), Y13, Y3
-	VFMADD231PS  352(R9)(DX*1), Y13, Y4
-	VFMADD231PS  352(R9)(DX*2), Y13, Y5
+	VFMADD231PS  352(R9)(CX*1), Y13, Y4
+	VFMADD231PS  352(R9)(CX*2), Y13, Y5
 	VFMADD231PS  352(R8), Y13, Y6
-	VFMADD231PS  352(R8)(DX*1), Y13, Y7
+	VFMADD231PS  352(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  480(DI), Y14, Y0
-	VFMADD231PS  480(DI)(DX*1), Y14, Y1
-	VFMADD231PS  480(DI)(DX*2), Y14, Y2
+	VFMADD231PS  480(DI)(CX*1), Y14, Y1
+	VFMADD231PS  480(DI)(CX*2), Y14, Y2
 	VFMADD231PS  480(R9), Y14, Y3
-	VFMADD231PS  480(R9)(DX*1), Y14, Y4
-	VFMADD231PS  480(R9)(DX*2), Y14, Y5
+	VFMADD231PS  480(R9)(CX*1), Y14, Y4
+	VFMADD231PS  480(R9)(CX*2), Y14, Y5
 	VFMADD231PS  480(R8), Y14, Y6
-	VFMADD231PS  480(R8)(DX*1), Y14, Y7
+	VFMADD231PS  480(R8)(CX*1), Y14, Y7
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
@@ -15074,25 +15074,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
-	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*2), Y13, Y2
 	VFMADD231PS  512(R9), Y13, Y3
-	VFMADD231PS  512(R9)(DX*1), Y13, Y4
-	VFMADD231PS  512(R9)(DX*2), Y13, Y5
+	VFMADD231PS  512(R9)(CX*1), Y13, Y4
+	VFMADD231PS  512(R9)(CX*2), Y13, Y5
 	VFMADD231PS  512(R8), Y13, Y6
-	VFMADD231PS  512(R8)(DX*1), Y13, Y7
+	VFMADD231PS  512(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  640(DI), Y14, Y0
-	VFMADD231PS  640(DI)(DX*1), Y14, Y1
-	VFMADD231PS  640(DI)(DX*2), Y14, Y2
+	VFMADD231PS  640(DI)(CX*1), Y14, Y1
+	VFMADD231PS  640(DI)(CX*2), Y14, Y2
 	VFMADD231PS  640(R9), Y14, Y3
-	VFMADD231PS  640(R9)(DX*1), Y14, Y4
-	VFMADD231PS  640(R9)(DX*2), Y14, Y5
+	VFMADD231PS  640(R9)(CX*1), Y14, Y4
+	VFMADD231PS  640(R9)(CX*2), Y14, Y5
 	VFMADD231PS  640(R8), Y14, Y6
-	VFMADD231PS  640(R8)(DX*1), Y14, Y7
+	VFMADD231PS  640(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    88(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15100,25 +15100,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
-	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*2), Y13, Y2
 	VFMADD231PS  544(R9), Y13, Y3
-	VFMADD231PS  544(R9)(DX*1), Y13, Y4
-	VFMADD231PS  544(R9)(DX*2), Y13, Y5
+	VFMADD231PS  544(R9)(CX*1), Y13, Y4
+	VFMADD231PS  544(R9)(CX*2), Y13, Y5
 	VFMADD231PS  544(R8), Y13, Y6
-	VFMADD231PS  544(R8)(DX*1), Y13, Y7
+	VFMADD231PS  544(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  672(DI), Y14, Y0
-	VFMADD231PS  672(DI)(DX*1), Y14, Y1
-	VFMADD231PS  672(DI)(DX*2), Y14, Y2
+	VFMADD231PS  672(DI)(CX*1), Y14, Y1
+	VFMADD231PS  672(DI)(CX*2), Y14, Y2
 	VFMADD231PS  672(R9), Y14, Y3
-	VFMADD231PS  672(R9)(DX*1), Y14, Y4
-	VFMADD231PS  672(R9)(DX*2), Y14, Y5
+	VFMADD231PS  672(R9)(CX*1), Y14, Y4
+	VFMADD231PS  672(R9)(CX*2), Y14, Y5
 	VFMADD231PS  672(R8), Y14, Y6
-	VFMADD231PS  672(R8)(DX*1), Y14, Y7
+	VFMADD231PS  672(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    96(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15126,25 +15126,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
-	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*2), Y13, Y2
 	VFMADD231PS  576(R9), Y13, Y3
-	VFMADD231PS  576(R9)(DX*1), Y13, Y4
-	VFMADD231PS  576(R9)(DX*2), Y13, Y5
+	VFMADD231PS  576(R9)(CX*1), Y13, Y4
+	VFMADD231PS  576(R9)(CX*2), Y13, Y5
 	VFMADD231PS  576(R8), Y13, Y6
-	VFMADD231PS  576(R8)(DX*1), Y13, Y7
+	VFMADD231PS  576(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  704(DI), Y14, Y0
-	VFMADD231PS  704(DI)(DX*1), Y14, Y1
-	VFMADD231PS  704(DI)(DX*2), Y14, Y2
+	VFMADD231PS  704(DI)(CX*1), Y14, Y1
+	VFMADD231PS  704(DI)(CX*2), Y14, Y2
 	VFMADD231PS  704(R9), Y14, Y3
-	VFMADD231PS  704(R9)(DX*1), Y14, Y4
-	VFMADD231PS  704(R9)(DX*2), Y14, Y5
+	VFMADD231PS  704(R9)(CX*1), Y14, Y4
+	VFMADD231PS  704(R9)(CX*2), Y14, Y5
 	VFMADD231PS  704(R8), Y14, Y6
-	VFMADD231PS  704(R8)(DX*1), Y14, Y7
+	VFMADD231PS  704(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    104(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15152,25 +15152,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
-	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*2), Y13, Y2
 	VFMADD231PS  608(R9), Y13, Y3
-	VFMADD231PS  608(R9)(DX*1), Y13, Y4
-	VFMADD231PS  608(R9)(DX*2), Y13, Y5
+	VFMADD231PS  608(R9)(CX*1), Y13, Y4
+	VFMADD231PS  608(R9)(CX*2), Y13, Y5
 	VFMADD231PS  608(R8), Y13, Y6
-	VFMADD231PS  608(R8)(DX*1), Y13, Y7
+	VFMADD231PS  608(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  736(DI), Y14, Y0
-	VFMADD231PS  736(DI)(DX*1), Y14, Y1
-	VFMADD231PS  736(DI)(DX*2), Y14, Y2
+	VFMADD231PS  736(DI)(CX*1), Y14, Y1
+	VFMADD231PS  736(DI)(CX*2), Y14, Y2
 	VFMADD231PS  736(R9), Y14, Y3
-	VFMADD231PS  736(R9)(DX*1), Y14, Y4
-	VFMADD231PS  736(R9)(DX*2), Y14, Y5
+	VFMADD231PS  736(R9)(CX*1), Y14, Y4
+	VFMADD231PS  736(R9)(CX*2), Y14, Y5
 	VFMADD231PS  736(R8), Y14, Y6
-	VFMADD231PS  736(R8)(DX*1), Y14, Y7
+	VFMADD231PS  736(R8)(CX*1), Y14, Y7
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
@@ -15182,25 +15182,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
-	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*2), Y13, Y2
 	VFMADD231PS  768(R9), Y13, Y3
-	VFMADD231PS  768(R9)(DX*1), Y13, Y4
-	VFMADD231PS  768(R9)(DX*2), Y13, Y5
+	VFMADD231PS  768(R9)(CX*1), Y13, Y4
+	VFMADD231PS  768(R9)(CX*2), Y13, Y5
 	VFMADD231PS  768(R8), Y13, Y6
-	VFMADD231PS  768(R8)(DX*1), Y13, Y7
+	VFMADD231PS  768(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  896(DI), Y14, Y0
-	VFMADD231PS  896(DI)(DX*1), Y14, Y1
-	VFMADD231PS  896(DI)(DX*2), Y14, Y2
+	VFMADD231PS  896(DI)(CX*1), Y14, Y1
+	VFMADD231PS  896(DI)(CX*2), Y14, Y2
 	VFMADD231PS  896(R9), Y14, Y3
-	VFMADD231PS  896(R9)(DX*1), Y14, Y4
-	VFMADD231PS  896(R9)(DX*2), Y14, Y5
+	VFMADD231PS  896(R9)(CX*1), Y14, Y4
+	VFMADD231PS  896(R9)(CX*2), Y14, Y5
 	VFMADD231PS  896(R8), Y14, Y6
-	VFMADD231PS  896(R8)(DX*1), Y14, Y7
+	VFMADD231PS  896(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    120(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15208,25 +15208,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y0
-	VFMADD231PS  800(DI)(DX*1), Y13, Y1
-	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(DI)(CX*1), Y13, Y1
+	VFMADD231PS  800(DI)(CX*2), Y13, Y2
 	VFMADD231PS  800(R9), Y13, Y3
-	VFMADD231PS  800(R9)(DX*1), Y13, Y4
-	VFMADD231PS  800(R9)(DX*2), Y13, Y5
+	VFMADD231PS  800(R9)(CX*1), Y13, Y4
+	VFMADD231PS  800(R9)(CX*2), Y13, Y5
 	VFMADD231PS  800(R8), Y13, Y6
-	VFMADD231PS  800(R8)(DX*1), Y13, Y7
+	VFMADD231PS  800(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  928(DI), Y14, Y0
-	VFMADD231PS  928(DI)(DX*1), Y14, Y1
-	VFMADD231PS  928(DI)(DX*2), Y14, Y2
+	VFMADD231PS  928(DI)(CX*1), Y14, Y1
+	VFMADD231PS  928(DI)(CX*2), Y14, Y2
 	VFMADD231PS  928(R9), Y14, Y3
-	VFMADD231PS  928(R9)(DX*1), Y14, Y4
-	VFMADD231PS  928(R9)(DX*2), Y14, Y5
+	VFMADD231PS  928(R9)(CX*1), Y14, Y4
+	VFMADD231PS  928(R9)(CX*2), Y14, Y5
 	VFMADD231PS  928(R8), Y14, Y6
-	VFMADD231PS  928(R8)(DX*1), Y14, Y7
+	VFMADD231PS  928(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    128(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15234,25 +15234,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
-	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*2), Y13, Y2
 	VFMADD231PS  832(R9), Y13, Y3
-	VFMADD231PS  832(R9)(DX*1), Y13, Y4
-	VFMADD231PS  832(R9)(DX*2), Y13, Y5
+	VFMADD231PS  832(R9)(CX*1), Y13, Y4
+	VFMADD231PS  832(R9)(CX*2), Y13, Y5
 	VFMADD231PS  832(R8), Y13, Y6
-	VFMADD231PS  832(R8)(DX*1), Y13, Y7
+	VFMADD231PS  832(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  960(DI), Y14, Y0
-	VFMADD231PS  960(DI)(DX*1), Y14, Y1
-	VFMADD231PS  960(DI)(DX*2), Y14, Y2
+	VFMADD231PS  960(DI)(CX*1), Y14, Y1
+	VFMADD231PS  960(DI)(CX*2), Y14, Y2
 	VFMADD231PS  960(R9), Y14, Y3
-	VFMADD231PS  960(R9)(DX*1), Y14, Y4
-	VFMADD231PS  960(R9)(DX*2), Y14, Y5
+	VFMADD231PS  960(R9)(CX*1), Y14, Y4
+	VFMADD231PS  960(R9)(CX*2), Y14, Y5
 	VFMADD231PS  960(R8), Y14, Y6
-	VFMADD231PS  960(R8)(DX*1), Y14, Y7
+	VFMADD231PS  960(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    136(R10), Y12
 	VMOVDQA      Y12, Y13
 	VPAND        fifteen<>+0(SB), Y13, Y13
@@ -15260,25 +15260,25 @@ dot8Q4KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y0
-	VFMADD231PS  864(DI)(DX*1), Y13, Y1
-	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(DI)(CX*1), Y13, Y1
+	VFMADD231PS  864(DI)(CX*2), Y13, Y2
 	VFMADD231PS  864(R9), Y13, Y3
-	VFMADD231PS  864(R9)(DX*1), Y13, Y4
-	VFMADD231PS  864(R9)(DX*2), Y13, Y5
+	VFMADD231PS  864(R9)(CX*1), Y13, Y4
+	VFMADD231PS  864(R9)(CX*2), Y13, Y5
 	VFMADD231PS  864(R8), Y13, Y6
-	VFMADD231PS  864(R8)(DX*1), Y13, Y7
+	VFMADD231PS  864(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  992(DI), Y14, Y0
-	VFMADD231PS  992(DI)(DX*1), Y14, Y1
-	VFMADD231PS  992(DI)(DX*2), Y14, Y2
+	VFMADD231PS  992(DI)(CX*1), Y14, Y1
+	VFMADD231PS  992(DI)(CX*2), Y14, Y2
 	VFMADD231PS  992(R9), Y14, Y3
-	VFMADD231PS  992(R9)(DX*1), Y14, Y4
-	VFMADD231PS  992(R9)(DX*2), Y14, Y5
+	VFMADD231PS  992(R9)(CX*1), Y14, Y4
+	VFMADD231PS  992(R9)(CX*2), Y14, Y5
 	VFMADD231PS  992(R8), Y14, Y6
-	VFMADD231PS  992(R8)(DX*1), Y14, Y7
+	VFMADD231PS  992(R8)(CX*1), Y14, Y7
 	ADDQ         $0x00000090, R10
 	ADDQ         $0x00000400, DI
 	ADDQ         $0x00000400, R9
@@ -15325,21 +15325,21 @@ dot8Q4KAVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q4KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot2Q4KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q4KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q4KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -15350,14 +15350,14 @@ dot2Q4KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q4KAVX512_loop:
-	PREFETCHT0    16384(R8)
-	PREFETCHT0    16448(R8)
-	PREFETCHT0    16512(R8)
+	PREFETCHT0    (R8)(SI*1)
+	PREFETCHT0    64(R8)(SI*1)
+	PREFETCHT0    128(R8)(SI*1)
 	MOVL          4(R8), R10
 	MOVL          8(R8), R11
 	MOVL          12(R8), R12
@@ -15406,13 +15406,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   128(DI), Z14, Z2
-	VFMADD231PS   128(DI)(DX*1), Z14, Z3
+	VFMADD231PS   128(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     32(R8), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -15420,13 +15420,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z4
-	VFMADD231PS   64(DI)(DX*1), Z13, Z5
+	VFMADD231PS   64(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   192(DI), Z14, Z6
-	VFMADD231PS   192(DI)(DX*1), Z14, Z7
+	VFMADD231PS   192(DI)(CX*1), Z14, Z7
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
 	VBROADCASTSS  12(SP), Z10
@@ -15438,13 +15438,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   384(DI), Z14, Z2
-	VFMADD231PS   384(DI)(DX*1), Z14, Z3
+	VFMADD231PS   384(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     64(R8), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -15452,13 +15452,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z4
-	VFMADD231PS   320(DI)(DX*1), Z13, Z5
+	VFMADD231PS   320(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   448(DI), Z14, Z6
-	VFMADD231PS   448(DI)(DX*1), Z14, Z7
+	VFMADD231PS   448(DI)(CX*1), Z14, Z7
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
 	VBROADCASTSS  20(SP), Z10
@@ -15470,13 +15470,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   640(DI), Z14, Z2
-	VFMADD231PS   640(DI)(DX*1), Z14, Z3
+	VFMADD231PS   640(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     96(R8), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -15484,13 +15484,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z4
-	VFMADD231PS   576(DI)(DX*1), Z13, Z5
+	VFMADD231PS   576(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   704(DI), Z14, Z6
-	VFMADD231PS   704(DI)(DX*1), Z14, Z7
+	VFMADD231PS   704(DI)(CX*1), Z14, Z7
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
 	VBROADCASTSS  28(SP), Z10
@@ -15502,13 +15502,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   896(DI), Z14, Z2
-	VFMADD231PS   896(DI)(DX*1), Z14, Z3
+	VFMADD231PS   896(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     128(R8), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -15516,13 +15516,13 @@ dot2Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z4
-	VFMADD231PS   832(DI)(DX*1), Z13, Z5
+	VFMADD231PS   832(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   960(DI), Z14, Z6
-	VFMADD231PS   960(DI)(DX*1), Z14, Z7
+	VFMADD231PS   960(DI)(CX*1), Z14, Z7
 	ADDQ          $0x00000090, R8
 	ADDQ          $0x00000400, DI
 	DECQ          R9
@@ -15558,21 +15558,21 @@ dot2Q4KAVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q4KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot4Q4KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q4KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q4KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -15583,16 +15583,16 @@ dot4Q4KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q4KAVX512_loop:
-	PREFETCHT0    16384(R9)
-	PREFETCHT0    16448(R9)
-	PREFETCHT0    16512(R9)
+	PREFETCHT0    (R9)(SI*1)
+	PREFETCHT0    64(R9)(SI*1)
+	PREFETCHT0    128(R9)(SI*1)
 	MOVL          4(R9), R11
 	MOVL          8(R9), R12
 	MOVL          12(R9), R13
@@ -15641,16 +15641,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
-	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*2), Z13, Z2
 	VFMADD231PS   (R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   128(DI), Z14, Z4
-	VFMADD231PS   128(DI)(DX*1), Z14, Z5
-	VFMADD231PS   128(DI)(DX*2), Z14, Z6
+	VFMADD231PS   128(DI)(CX*1), Z14, Z5
+	VFMADD231PS   128(DI)(CX*2), Z14, Z6
 	VFMADD231PS   128(R8), Z14, Z7
 	VPMOVZXBD     32(R9), Z12
 	VMOVDQA32     Z12, Z13
@@ -15659,16 +15659,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
-	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*2), Z13, Z2
 	VFMADD231PS   64(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   192(DI), Z14, Z4
-	VFMADD231PS   192(DI)(DX*1), Z14, Z5
-	VFMADD231PS   192(DI)(DX*2), Z14, Z6
+	VFMADD231PS   192(DI)(CX*1), Z14, Z5
+	VFMADD231PS   192(DI)(CX*2), Z14, Z6
 	VFMADD231PS   192(R8), Z14, Z7
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
@@ -15681,16 +15681,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
-	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*2), Z13, Z2
 	VFMADD231PS   256(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   384(DI), Z14, Z4
-	VFMADD231PS   384(DI)(DX*1), Z14, Z5
-	VFMADD231PS   384(DI)(DX*2), Z14, Z6
+	VFMADD231PS   384(DI)(CX*1), Z14, Z5
+	VFMADD231PS   384(DI)(CX*2), Z14, Z6
 	VFMADD231PS   384(R8), Z14, Z7
 	VPMOVZXBD     64(R9), Z12
 	VMOVDQA32     Z12, Z13
@@ -15699,16 +15699,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z0
-	VFMADD231PS   320(DI)(DX*1), Z13, Z1
-	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(DI)(CX*1), Z13, Z1
+	VFMADD231PS   320(DI)(CX*2), Z13, Z2
 	VFMADD231PS   320(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   448(DI), Z14, Z4
-	VFMADD231PS   448(DI)(DX*1), Z14, Z5
-	VFMADD231PS   448(DI)(DX*2), Z14, Z6
+	VFMADD231PS   448(DI)(CX*1), Z14, Z5
+	VFMADD231PS   448(DI)(CX*2), Z14, Z6
 	VFMADD231PS   448(R8), Z14, Z7
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
@@ -15721,16 +15721,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
-	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*2), Z13, Z2
 	VFMADD231PS   512(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   640(DI), Z14, Z4
-	VFMADD231PS   640(DI)(DX*1), Z14, Z5
-	VFMADD231PS   640(DI)(DX*2), Z14, Z6
+	VFMADD231PS   640(DI)(CX*1), Z14, Z5
+	VFMADD231PS   640(DI)(CX*2), Z14, Z6
 	VFMADD231PS   640(R8), Z14, Z7
 	VPMOVZXBD     96(R9), Z12
 	VMOVDQA32     Z12, Z13
@@ -15739,16 +15739,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
-	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*2), Z13, Z2
 	VFMADD231PS   576(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   704(DI), Z14, Z4
-	VFMADD231PS   704(DI)(DX*1), Z14, Z5
-	VFMADD231PS   704(DI)(DX*2), Z14, Z6
+	VFMADD231PS   704(DI)(CX*1), Z14, Z5
+	VFMADD231PS   704(DI)(CX*2), Z14, Z6
 	VFMADD231PS   704(R8), Z14, Z7
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
@@ -15761,16 +15761,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
-	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*2), Z13, Z2
 	VFMADD231PS   768(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   896(DI), Z14, Z4
-	VFMADD231PS   896(DI)(DX*1), Z14, Z5
-	VFMADD231PS   896(DI)(DX*2), Z14, Z6
+	VFMADD231PS   896(DI)(CX*1), Z14, Z5
+	VFMADD231PS   896(DI)(CX*2), Z14, Z6
 	VFMADD231PS   896(R8), Z14, Z7
 	VPMOVZXBD     128(R9), Z12
 	VMOVDQA32     Z12, Z13
@@ -15779,16 +15779,16 @@ dot4Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z0
-	VFMADD231PS   832(DI)(DX*1), Z13, Z1
-	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(DI)(CX*1), Z13, Z1
+	VFMADD231PS   832(DI)(CX*2), Z13, Z2
 	VFMADD231PS   832(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   960(DI), Z14, Z4
-	VFMADD231PS   960(DI)(DX*1), Z14, Z5
-	VFMADD231PS   960(DI)(DX*2), Z14, Z6
+	VFMADD231PS   960(DI)(CX*1), Z14, Z5
+	VFMADD231PS   960(DI)(CX*2), Z14, Z6
 	VFMADD231PS   960(R8), Z14, Z7
 	ADDQ          $0x00000090, R9
 	ADDQ          $0x00000400, DI
@@ -15830,21 +15830,21 @@ dot4Q4KAVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q4KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot8Q4KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q4KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q4KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -15855,17 +15855,17 @@ dot8Q4KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q4KAVX512_loop:
-	PREFETCHT0    16384(R10)
-	PREFETCHT0    16448(R10)
-	PREFETCHT0    16512(R10)
+	PREFETCHT0    (R10)(SI*1)
+	PREFETCHT0    64(R10)(SI*1)
+	PREFETCHT0    128(R10)(SI*1)
 	MOVL          4(R10), R12
 	MOVL          8(R10), R13
 	MOVL          12(R10), R14
@@ -15914,25 +15914,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
-	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*2), Z13, Z2
 	VFMADD231PS   (R9), Z13, Z3
-	VFMADD231PS   (R9)(DX*1), Z13, Z4
-	VFMADD231PS   (R9)(DX*2), Z13, Z5
+	VFMADD231PS   (R9)(CX*1), Z13, Z4
+	VFMADD231PS   (R9)(CX*2), Z13, Z5
 	VFMADD231PS   (R8), Z13, Z6
-	VFMADD231PS   (R8)(DX*1), Z13, Z7
+	VFMADD231PS   (R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   128(DI), Z14, Z0
-	VFMADD231PS   128(DI)(DX*1), Z14, Z1
-	VFMADD231PS   128(DI)(DX*2), Z14, Z2
+	VFMADD231PS   128(DI)(CX*1), Z14, Z1
+	VFMADD231PS   128(DI)(CX*2), Z14, Z2
 	VFMADD231PS   128(R9), Z14, Z3
-	VFMADD231PS   128(R9)(DX*1), Z14, Z4
-	VFMADD231PS   128(R9)(DX*2), Z14, Z5
+	VFMADD231PS   128(R9)(CX*1), Z14, Z4
+	VFMADD231PS   128(R9)(CX*2), Z14, Z5
 	VFMADD231PS   128(R8), Z14, Z6
-	VFMADD231PS   128(R8)(DX*1), Z14, Z7
+	VFMADD231PS   128(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     32(R10), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -15940,25 +15940,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
-	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*2), Z13, Z2
 	VFMADD231PS   64(R9), Z13, Z3
-	VFMADD231PS   64(R9)(DX*1), Z13, Z4
-	VFMADD231PS   64(R9)(DX*2), Z13, Z5
+	VFMADD231PS   64(R9)(CX*1), Z13, Z4
+	VFMADD231PS   64(R9)(CX*2), Z13, Z5
 	VFMADD231PS   64(R8), Z13, Z6
-	VFMADD231PS   64(R8)(DX*1), Z13, Z7
+	VFMADD231PS   64(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   192(DI), Z14, Z0
-	VFMADD231PS   192(DI)(DX*1), Z14, Z1
-	VFMADD231PS   192(DI)(DX*2), Z14, Z2
+	VFMADD231PS   192(DI)(CX*1), Z14, Z1
+	VFMADD231PS   192(DI)(CX*2), Z14, Z2
 	VFMADD231PS   192(R9), Z14, Z3
-	VFMADD231PS   192(R9)(DX*1), Z14, Z4
-	VFMADD231PS   192(R9)(DX*2), Z14, Z5
+	VFMADD231PS   192(R9)(CX*1), Z14, Z4
+	VFMADD231PS   192(R9)(CX*2), Z14, Z5
 	VFMADD231PS   192(R8), Z14, Z6
-	VFMADD231PS   192(R8)(DX*1), Z14, Z7
+	VFMADD231PS   192(R8)(CX*1), Z14, Z7
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
 	VBROADCASTSS  12(SP), Z10
@@ -15970,25 +15970,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
-	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*2), Z13, Z2
 	VFMADD231PS   256(R9), Z13, Z3
-	VFMADD231PS   256(R9)(DX*1), Z13, Z4
-	VFMADD231PS   256(R9)(DX*2), Z13, Z5
+	VFMADD231PS   256(R9)(CX*1), Z13, Z4
+	VFMADD231PS   256(R9)(CX*2), Z13, Z5
 	VFMADD231PS   256(R8), Z13, Z6
-	VFMADD231PS   256(R8)(DX*1), Z13, Z7
+	VFMADD231PS   256(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   384(DI), Z14, Z0
-	VFMADD231PS   384(DI)(DX*1), Z14, Z1
-	VFMADD231PS   384(DI)(DX*2), Z14, Z2
+	VFMADD231PS   384(DI)(CX*1), Z14, Z1
+	VFMADD231PS   384(DI)(CX*2), Z14, Z2
 	VFMADD231PS   384(R9), Z14, Z3
-	VFMADD231PS   384(R9)(DX*1), Z14, Z4
-	VFMADD231PS   384(R9)(DX*2), Z14, Z5
+	VFMADD231PS   384(R9)(CX*1), Z14, Z4
+	VFMADD231PS   384(R9)(CX*2), Z14, Z5
 	VFMADD231PS   384(R8), Z14, Z6
-	VFMADD231PS   384(R8)(DX*1), Z14, Z7
+	VFMADD231PS   384(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     64(R10), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -15996,25 +15996,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z0
-	VFMADD231PS   320(DI)(DX*1), Z13, Z1
-	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(DI)(CX*1), Z13, Z1
+	VFMADD231PS   320(DI)(CX*2), Z13, Z2
 	VFMADD231PS   320(R9), Z13, Z3
-	VFMADD231PS   320(R9)(DX*1), Z13, Z4
-	VFMADD231PS   320(R9)(DX*2), Z13, Z5
+	VFMADD231PS   320(R9)(CX*1), Z13, Z4
+	VFMADD231PS   320(R9)(CX*2), Z13, Z5
 	VFMADD231PS   320(R8), Z13, Z6
-	VFMADD231PS   320(R8)(DX*1), Z13, Z7
+	VFMADD231PS   320(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   448(DI), Z14, Z0
-	VFMADD231PS   448(DI)(DX*1), Z14, Z1
-	VFMADD231PS   448(DI)(DX*2), Z14, Z2
+	VFMADD231PS   448(DI)(CX*1), Z14, Z1
+	VFMADD231PS   448(DI)(CX*2), Z14, Z2
 	VFMADD231PS   448(R9), Z14, Z3
-	VFMADD231PS   448(R9)(DX*1), Z14, Z4
-	VFMADD231PS   448(R9)(DX*2), Z14, Z5
+	VFMADD231PS   448(R9)(CX*1), Z14, Z4
+	VFMADD231PS   448(R9)(CX*2), Z14, Z5
 	VFMADD231PS   448(R8), Z14, Z6
-	VFMADD231PS   448(R8)(DX*1), Z14, Z7
+	VFMADD231PS   448(R8)(CX*1), Z14, Z7
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
 	VBROADCASTSS  20(SP), Z10
@@ -16026,25 +16026,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
-	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*2), Z13, Z2
 	VFMADD231PS   512(R9), Z13, Z3
-	VFMADD231PS   512(R9)(DX*1), Z13, Z4
-	VFMADD231PS   512(R9)(DX*2), Z13, Z5
+	VFMADD231PS   512(R9)(CX*1), Z13, Z4
+	VFMADD231PS   512(R9)(CX*2), Z13, Z5
 	VFMADD231PS   512(R8), Z13, Z6
-	VFMADD231PS   512(R8)(DX*1), Z13, Z7
+	VFMADD231PS   512(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   640(DI), Z14, Z0
-	VFMADD231PS   640(DI)(DX*1), Z14, Z1
-	VFMADD231PS   640(DI)(DX*2), Z14, Z2
+	VFMADD231PS   640(DI)(CX*1), Z14, Z1
+	VFMADD231PS   640(DI)(CX*2), Z14, Z2
 	VFMADD231PS   640(R9), Z14, Z3
-	VFMADD231PS   640(R9)(DX*1), Z14, Z4
-	VFMADD231PS   640(R9)(DX*2), Z14, Z5
+	VFMADD231PS   640(R9)(CX*1), Z14, Z4
+	VFMADD231PS   640(R9)(CX*2), Z14, Z5
 	VFMADD231PS   640(R8), Z14, Z6
-	VFMADD231PS   640(R8)(DX*1), Z14, Z7
+	VFMADD231PS   640(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     96(R10), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -16052,25 +16052,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
-	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*2), Z13, Z2
 	VFMADD231PS   576(R9), Z13, Z3
-	VFMADD231PS   576(R9)(DX*1), Z13, Z4
-	VFMADD231PS   576(R9)(DX*2), Z13, Z5
+	VFMADD231PS   576(R9)(CX*1), Z13, Z4
+	VFMADD231PS   576(R9)(CX*2), Z13, Z5
 	VFMADD231PS   576(R8), Z13, Z6
-	VFMADD231PS   576(R8)(DX*1), Z13, Z7
+	VFMADD231PS   576(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   704(DI), Z14, Z0
-	VFMADD231PS   704(DI)(DX*1), Z14, Z1
-	VFMADD231PS   704(DI)(DX*2), Z14, Z2
+	VFMADD231PS   704(DI)(CX*1), Z14, Z1
+	VFMADD231PS   704(DI)(CX*2), Z14, Z2
 	VFMADD231PS   704(R9), Z14, Z3
-	VFMADD231PS   704(R9)(DX*1), Z14, Z4
-	VFMADD231PS   704(R9)(DX*2), Z14, Z5
+	VFMADD231PS   704(R9)(CX*1), Z14, Z4
+	VFMADD231PS   704(R9)(CX*2), Z14, Z5
 	VFMADD231PS   704(R8), Z14, Z6
-	VFMADD231PS   704(R8)(DX*1), Z14, Z7
+	VFMADD231PS   704(R8)(CX*1), Z14, Z7
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
 	VBROADCASTSS  28(SP), Z10
@@ -16082,25 +16082,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
-	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*2), Z13, Z2
 	VFMADD231PS   768(R9), Z13, Z3
-	VFMADD231PS   768(R9)(DX*1), Z13, Z4
-	VFMADD231PS   768(R9)(DX*2), Z13, Z5
+	VFMADD231PS   768(R9)(CX*1), Z13, Z4
+	VFMADD231PS   768(R9)(CX*2), Z13, Z5
 	VFMADD231PS   768(R8), Z13, Z6
-	VFMADD231PS   768(R8)(DX*1), Z13, Z7
+	VFMADD231PS   768(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   896(DI), Z14, Z0
-	VFMADD231PS   896(DI)(DX*1), Z14, Z1
-	VFMADD231PS   896(DI)(DX*2), Z14, Z2
+	VFMADD231PS   896(DI)(CX*1), Z14, Z1
+	VFMADD231PS   896(DI)(CX*2), Z14, Z2
 	VFMADD231PS   896(R9), Z14, Z3
-	VFMADD231PS   896(R9)(DX*1), Z14, Z4
-	VFMADD231PS   896(R9)(DX*2), Z14, Z5
+	VFMADD231PS   896(R9)(CX*1), Z14, Z4
+	VFMADD231PS   896(R9)(CX*2), Z14, Z5
 	VFMADD231PS   896(R8), Z14, Z6
-	VFMADD231PS   896(R8)(DX*1), Z14, Z7
+	VFMADD231PS   896(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     128(R10), Z12
 	VMOVDQA32     Z12, Z13
 	VPANDD        fifteen<>+0(SB), Z13, Z13
@@ -16108,25 +16108,25 @@ dot8Q4KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z0
-	VFMADD231PS   832(DI)(DX*1), Z13, Z1
-	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(DI)(CX*1), Z13, Z1
+	VFMADD231PS   832(DI)(CX*2), Z13, Z2
 	VFMADD231PS   832(R9), Z13, Z3
-	VFMADD231PS   832(R9)(DX*1), Z13, Z4
-	VFMADD231PS   832(R9)(DX*2), Z13, Z5
+	VFMADD231PS   832(R9)(CX*1), Z13, Z4
+	VFMADD231PS   832(R9)(CX*2), Z13, Z5
 	VFMADD231PS   832(R8), Z13, Z6
-	VFMADD231PS   832(R8)(DX*1), Z13, Z7
+	VFMADD231PS   832(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   960(DI), Z14, Z0
-	VFMADD231PS   960(DI)(DX*1), Z14, Z1
-	VFMADD231PS   960(DI)(DX*2), Z14, Z2
+	VFMADD231PS   960(DI)(CX*1), Z14, Z1
+	VFMADD231PS   960(DI)(CX*2), Z14, Z2
 	VFMADD231PS   960(R9), Z14, Z3
-	VFMADD231PS   960(R9)(DX*1), Z14, Z4
-	VFMADD231PS   960(R9)(DX*2), Z14, Z5
+	VFMADD231PS   960(R9)(CX*1), Z14, Z4
+	VFMADD231PS   960(R9)(CX*2), Z14, Z5
 	VFMADD231PS   960(R8), Z14, Z6
-	VFMADD231PS   960(R8)(DX*1), Z14, Z7
+	VFMADD231PS   960(R8)(CX*1), Z14, Z7
 	ADDQ          $0x00000090, R10
 	ADDQ          $0x00000400, DI
 	ADDQ          $0x00000400, R9
@@ -16189,8 +16189,8 @@ dot8Q4KAVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q4KAVX512_row
 	VZEROUPPER
 	RET
@@ -16567,29 +16567,29 @@ dequantQ5K_loop:
 	VZEROUPPER
 	RET
 
-// func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot1Q5KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot1Q5KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q5KAVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q5KAVX2_loop:
-	PREFETCHT0   16384(DI)
-	PREFETCHT0   16448(DI)
-	PREFETCHT0   16512(DI)
+	PREFETCHT0   (DI)(SI*1)
+	PREFETCHT0   64(DI)(SI*1)
+	PREFETCHT0   128(DI)(SI*1)
 	MOVL         4(DI), R9
 	MOVL         8(DI), R10
 	MOVL         12(DI), R11
@@ -16641,7 +16641,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  (DX), Y13, Y0
+	VFMADD231PS  (CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16649,7 +16649,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  128(DX), Y14, Y1
+	VFMADD231PS  128(CX), Y14, Y1
 	VPMOVZXBD    56(DI), Y12
 	VPMOVZXBD    24(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16660,7 +16660,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  32(DX), Y13, Y2
+	VFMADD231PS  32(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16668,7 +16668,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  160(DX), Y14, Y3
+	VFMADD231PS  160(CX), Y14, Y3
 	VPMOVZXBD    64(DI), Y12
 	VPMOVZXBD    32(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16679,7 +16679,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  64(DX), Y13, Y0
+	VFMADD231PS  64(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16687,7 +16687,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  192(DX), Y14, Y1
+	VFMADD231PS  192(CX), Y14, Y1
 	VPMOVZXBD    72(DI), Y12
 	VPMOVZXBD    40(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16698,7 +16698,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  96(DX), Y13, Y2
+	VFMADD231PS  96(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16706,7 +16706,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  224(DX), Y14, Y3
+	VFMADD231PS  224(CX), Y14, Y3
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
@@ -16721,7 +16721,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  256(DX), Y13, Y0
+	VFMADD231PS  256(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16729,7 +16729,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  384(DX), Y14, Y1
+	VFMADD231PS  384(CX), Y14, Y1
 	VPMOVZXBD    88(DI), Y12
 	VPMOVZXBD    24(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16740,7 +16740,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  288(DX), Y13, Y2
+	VFMADD231PS  288(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16748,7 +16748,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  416(DX), Y14, Y3
+	VFMADD231PS  416(CX), Y14, Y3
 	VPMOVZXBD    96(DI), Y12
 	VPMOVZXBD    32(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16759,7 +16759,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  320(DX), Y13, Y0
+	VFMADD231PS  320(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16767,7 +16767,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  448(DX), Y14, Y1
+	VFMADD231PS  448(CX), Y14, Y1
 	VPMOVZXBD    104(DI), Y12
 	VPMOVZXBD    40(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16778,7 +16778,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  352(DX), Y13, Y2
+	VFMADD231PS  352(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16786,7 +16786,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  480(DX), Y14, Y3
+	VFMADD231PS  480(CX), Y14, Y3
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
@@ -16801,7 +16801,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  512(DX), Y13, Y0
+	VFMADD231PS  512(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16809,7 +16809,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  640(DX), Y14, Y1
+	VFMADD231PS  640(CX), Y14, Y1
 	VPMOVZXBD    120(DI), Y12
 	VPMOVZXBD    24(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16820,7 +16820,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  544(DX), Y13, Y2
+	VFMADD231PS  544(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16828,7 +16828,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  672(DX), Y14, Y3
+	VFMADD231PS  672(CX), Y14, Y3
 	VPMOVZXBD    128(DI), Y12
 	VPMOVZXBD    32(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16839,7 +16839,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  576(DX), Y13, Y0
+	VFMADD231PS  576(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16847,7 +16847,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  704(DX), Y14, Y1
+	VFMADD231PS  704(CX), Y14, Y1
 	VPMOVZXBD    136(DI), Y12
 	VPMOVZXBD    40(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16858,7 +16858,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  608(DX), Y13, Y2
+	VFMADD231PS  608(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16866,7 +16866,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  736(DX), Y14, Y3
+	VFMADD231PS  736(CX), Y14, Y3
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
@@ -16881,7 +16881,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  768(DX), Y13, Y0
+	VFMADD231PS  768(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16889,7 +16889,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  896(DX), Y14, Y1
+	VFMADD231PS  896(CX), Y14, Y1
 	VPMOVZXBD    152(DI), Y12
 	VPMOVZXBD    24(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16900,7 +16900,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  800(DX), Y13, Y2
+	VFMADD231PS  800(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16908,7 +16908,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  928(DX), Y14, Y3
+	VFMADD231PS  928(CX), Y14, Y3
 	VPMOVZXBD    160(DI), Y12
 	VPMOVZXBD    32(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16919,7 +16919,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  832(DX), Y13, Y0
+	VFMADD231PS  832(CX), Y13, Y0
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16927,7 +16927,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  960(DX), Y14, Y1
+	VFMADD231PS  960(CX), Y14, Y1
 	VPMOVZXBD    168(DI), Y12
 	VPMOVZXBD    40(DI), Y15
 	VMOVDQA      Y12, Y13
@@ -16938,7 +16938,7 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
-	VFMADD231PS  864(DX), Y13, Y2
+	VFMADD231PS  864(CX), Y13, Y2
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -16946,42 +16946,42 @@ dot1Q5KAVX2_loop:
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
-	VFMADD231PS  992(DX), Y14, Y3
+	VFMADD231PS  992(CX), Y14, Y3
 	ADDQ         $0x000000b0, DI
-	ADDQ         $0x00000400, DX
+	ADDQ         $0x00000400, CX
 	DECQ         R8
 	JG           dot1Q5KAVX2_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	MOVQ         ldy+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         AX, DX
+	MOVQ         ldy+8(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         AX, CX
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (DX), X0, X0
-	VMOVSS       X0, (DX)
+	VADDSS       (CX), X0, X0
+	VMOVSS       X0, (CX)
 	ADDQ         $0x00000004, AX
-	MOVQ         ldw+40(FP), DX
-	ADDQ         DX, BX
-	DECQ         SI
+	MOVQ         ldw+40(FP), CX
+	ADDQ         CX, DX
+	DECQ         BX
 	JNZ          dot1Q5KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q5KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q5KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q5KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -16992,14 +16992,14 @@ dot2Q5KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q5KAVX2_loop:
-	PREFETCHT0   16384(R8)
-	PREFETCHT0   16448(R8)
-	PREFETCHT0   16512(R8)
+	PREFETCHT0   (R8)(SI*1)
+	PREFETCHT0   64(R8)(SI*1)
+	PREFETCHT0   128(R8)(SI*1)
 	MOVL         4(R8), R10
 	MOVL         8(R8), R11
 	MOVL         12(R8), R12
@@ -17052,7 +17052,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17061,7 +17061,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  128(DI), Y14, Y2
-	VFMADD231PS  128(DI)(DX*1), Y14, Y3
+	VFMADD231PS  128(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    56(R8), Y12
 	VPMOVZXBD    24(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17073,7 +17073,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y4
-	VFMADD231PS  32(DI)(DX*1), Y13, Y5
+	VFMADD231PS  32(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17082,7 +17082,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  160(DI), Y14, Y6
-	VFMADD231PS  160(DI)(DX*1), Y14, Y7
+	VFMADD231PS  160(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    64(R8), Y12
 	VPMOVZXBD    32(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17094,7 +17094,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17103,7 +17103,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  192(DI), Y14, Y2
-	VFMADD231PS  192(DI)(DX*1), Y14, Y3
+	VFMADD231PS  192(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    72(R8), Y12
 	VPMOVZXBD    40(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17115,7 +17115,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y4
-	VFMADD231PS  96(DI)(DX*1), Y13, Y5
+	VFMADD231PS  96(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17124,7 +17124,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  224(DI), Y14, Y6
-	VFMADD231PS  224(DI)(DX*1), Y14, Y7
+	VFMADD231PS  224(DI)(CX*1), Y14, Y7
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
@@ -17140,7 +17140,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17149,7 +17149,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  384(DI), Y14, Y2
-	VFMADD231PS  384(DI)(DX*1), Y14, Y3
+	VFMADD231PS  384(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    88(R8), Y12
 	VPMOVZXBD    24(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17161,7 +17161,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y4
-	VFMADD231PS  288(DI)(DX*1), Y13, Y5
+	VFMADD231PS  288(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17170,7 +17170,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  416(DI), Y14, Y6
-	VFMADD231PS  416(DI)(DX*1), Y14, Y7
+	VFMADD231PS  416(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    96(R8), Y12
 	VPMOVZXBD    32(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17182,7 +17182,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17191,7 +17191,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  448(DI), Y14, Y2
-	VFMADD231PS  448(DI)(DX*1), Y14, Y3
+	VFMADD231PS  448(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    104(R8), Y12
 	VPMOVZXBD    40(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17203,7 +17203,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y4
-	VFMADD231PS  352(DI)(DX*1), Y13, Y5
+	VFMADD231PS  352(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17212,7 +17212,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  480(DI), Y14, Y6
-	VFMADD231PS  480(DI)(DX*1), Y14, Y7
+	VFMADD231PS  480(DI)(CX*1), Y14, Y7
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
@@ -17228,7 +17228,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17237,7 +17237,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  640(DI), Y14, Y2
-	VFMADD231PS  640(DI)(DX*1), Y14, Y3
+	VFMADD231PS  640(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    120(R8), Y12
 	VPMOVZXBD    24(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17249,7 +17249,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y4
-	VFMADD231PS  544(DI)(DX*1), Y13, Y5
+	VFMADD231PS  544(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17258,7 +17258,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  672(DI), Y14, Y6
-	VFMADD231PS  672(DI)(DX*1), Y14, Y7
+	VFMADD231PS  672(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    128(R8), Y12
 	VPMOVZXBD    32(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17270,7 +17270,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17279,7 +17279,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  704(DI), Y14, Y2
-	VFMADD231PS  704(DI)(DX*1), Y14, Y3
+	VFMADD231PS  704(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    136(R8), Y12
 	VPMOVZXBD    40(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17291,7 +17291,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y4
-	VFMADD231PS  608(DI)(DX*1), Y13, Y5
+	VFMADD231PS  608(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17300,7 +17300,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  736(DI), Y14, Y6
-	VFMADD231PS  736(DI)(DX*1), Y14, Y7
+	VFMADD231PS  736(DI)(CX*1), Y14, Y7
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
@@ -17316,7 +17316,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17325,7 +17325,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  896(DI), Y14, Y2
-	VFMADD231PS  896(DI)(DX*1), Y14, Y3
+	VFMADD231PS  896(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    152(R8), Y12
 	VPMOVZXBD    24(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17337,7 +17337,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y4
-	VFMADD231PS  800(DI)(DX*1), Y13, Y5
+	VFMADD231PS  800(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17346,7 +17346,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  928(DI), Y14, Y6
-	VFMADD231PS  928(DI)(DX*1), Y14, Y7
+	VFMADD231PS  928(DI)(CX*1), Y14, Y7
 	VPMOVZXBD    160(R8), Y12
 	VPMOVZXBD    32(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17358,7 +17358,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17367,7 +17367,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  960(DI), Y14, Y2
-	VFMADD231PS  960(DI)(DX*1), Y14, Y3
+	VFMADD231PS  960(DI)(CX*1), Y14, Y3
 	VPMOVZXBD    168(R8), Y12
 	VPMOVZXBD    40(R8), Y15
 	VMOVDQA      Y12, Y13
@@ -17379,7 +17379,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y4
-	VFMADD231PS  864(DI)(DX*1), Y13, Y5
+	VFMADD231PS  864(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -17388,7 +17388,7 @@ dot2Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  992(DI), Y14, Y6
-	VFMADD231PS  992(DI)(DX*1), Y14, Y7
+	VFMADD231PS  992(DI)(CX*1), Y14, Y7
 	ADDQ         $0x000000b0, R8
 	ADDQ         $0x00000400, DI
 	DECQ         R9
@@ -17420,21 +17420,21 @@ dot2Q5KAVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q5KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q5KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q5KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q5KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -17445,16 +17445,16 @@ dot4Q5KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q5KAVX2_loop:
-	PREFETCHT0   16384(R9)
-	PREFETCHT0   16448(R9)
-	PREFETCHT0   16512(R9)
+	PREFETCHT0   (R9)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
+	PREFETCHT0   128(R9)(SI*1)
 	MOVL         4(R9), R11
 	MOVL         8(R9), R12
 	MOVL         12(R9), R13
@@ -17507,8 +17507,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
-	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*2), Y13, Y2
 	VFMADD231PS  (R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
@@ -17518,8 +17518,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  128(DI), Y14, Y4
-	VFMADD231PS  128(DI)(DX*1), Y14, Y5
-	VFMADD231PS  128(DI)(DX*2), Y14, Y6
+	VFMADD231PS  128(DI)(CX*1), Y14, Y5
+	VFMADD231PS  128(DI)(CX*2), Y14, Y6
 	VFMADD231PS  128(R8), Y14, Y7
 	VPMOVZXBD    56(R9), Y12
 	VPMOVZXBD    24(R9), Y15
@@ -17532,8 +17532,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
-	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*2), Y13, Y2
 	VFMADD231PS  32(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
@@ -17543,8 +17543,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  160(DI), Y14, Y4
-	VFMADD231PS  160(DI)(DX*1), Y14, Y5
-	VFMADD231PS  160(DI)(DX*2), Y14, Y6
+	VFMADD231PS  160(DI)(CX*1), Y14, Y5
+	VFMADD231PS  160(DI)(CX*2), Y14, Y6
 	VFMADD231PS  160(R8), Y14, Y7
 	VPMOVZXBD    64(R9), Y12
 	VPMOVZXBD    32(R9), Y15
@@ -17557,8 +17557,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
-	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*2), Y13, Y2
 	VFMADD231PS  64(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
@@ -17568,8 +17568,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  192(DI), Y14, Y4
-	VFMADD231PS  192(DI)(DX*1), Y14, Y5
-	VFMADD231PS  192(DI)(DX*2), Y14, Y6
+	VFMADD231PS  192(DI)(CX*1), Y14, Y5
+	VFMADD231PS  192(DI)(CX*2), Y14, Y6
 	VFMADD231PS  192(R8), Y14, Y7
 	VPMOVZXBD    72(R9), Y12
 	VPMOVZXBD    40(R9), Y15
@@ -17582,8 +17582,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
@@ -17593,8 +17593,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  224(DI), Y14, Y4
-	VFMADD231PS  224(DI)(DX*1), Y14, Y5
-	VFMADD231PS  224(DI)(DX*2), Y14, Y6
+	VFMADD231PS  224(DI)(CX*1), Y14, Y5
+	VFMADD231PS  224(DI)(CX*2), Y14, Y6
 	VFMADD231PS  224(R8), Y14, Y7
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
@@ -17611,8 +17611,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
-	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*2), Y13, Y2
 	VFMADD231PS  256(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
@@ -17622,8 +17622,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  384(DI), Y14, Y4
-	VFMADD231PS  384(DI)(DX*1), Y14, Y5
-	VFMADD231PS  384(DI)(DX*2), Y14, Y6
+	VFMADD231PS  384(DI)(CX*1), Y14, Y5
+	VFMADD231PS  384(DI)(CX*2), Y14, Y6
 	VFMADD231PS  384(R8), Y14, Y7
 	VPMOVZXBD    88(R9), Y12
 	VPMOVZXBD    24(R9), Y15
@@ -17636,8 +17636,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y0
-	VFMADD231PS  288(DI)(DX*1), Y13, Y1
-	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(DI)(CX*1), Y13, Y1
+	VFMADD231PS  288(DI)(CX*2), Y13, Y2
 	VFMADD231PS  288(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
@@ -17647,8 +17647,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  416(DI), Y14, Y4
-	VFMADD231PS  416(DI)(DX*1), Y14, Y5
-	VFMADD231PS  416(DI)(DX*2), Y14, Y6
+	VFMADD231PS  416(DI)(CX*1), Y14, Y5
+	VFMADD231PS  416(DI)(CX*2), Y14, Y6
 	VFMADD231PS  416(R8), Y14, Y7
 	VPMOVZXBD    96(R9), Y12
 	VPMOVZXBD    32(R9), Y15
@@ -17661,8 +17661,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
-	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*2), Y13, Y2
 	VFMADD231PS  320(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
@@ -17672,8 +17672,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  448(DI), Y14, Y4
-	VFMADD231PS  448(DI)(DX*1), Y14, Y5
-	VFMADD231PS  448(DI)(DX*2), Y14, Y6
+	VFMADD231PS  448(DI)(CX*1), Y14, Y5
+	VFMADD231PS  448(DI)(CX*2), Y14, Y6
 	VFMADD231PS  448(R8), Y14, Y7
 	VPMOVZXBD    104(R9), Y12
 	VPMOVZXBD    40(R9), Y15
@@ -17686,8 +17686,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y0
-	VFMADD231PS  352(DI)(DX*1), Y13, Y1
-	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(DI)(CX*1), Y13, Y1
+	VFMADD231PS  352(DI)(CX*2), Y13, Y2
 	VFMADD231PS  352(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
@@ -17697,8 +17697,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  480(DI), Y14, Y4
-	VFMADD231PS  480(DI)(DX*1), Y14, Y5
-	VFMADD231PS  480(DI)(DX*2), Y14, Y6
+	VFMADD231PS  480(DI)(CX*1), Y14, Y5
+	VFMADD231PS  480(DI)(CX*2), Y14, Y6
 	VFMADD231PS  480(R8), Y14, Y7
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
@@ -17715,8 +17715,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
-	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*2), Y13, Y2
 	VFMADD231PS  512(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
@@ -17726,8 +17726,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  640(DI), Y14, Y4
-	VFMADD231PS  640(DI)(DX*1), Y14, Y5
-	VFMADD231PS  640(DI)(DX*2), Y14, Y6
+	VFMADD231PS  640(DI)(CX*1), Y14, Y5
+	VFMADD231PS  640(DI)(CX*2), Y14, Y6
 	VFMADD231PS  640(R8), Y14, Y7
 	VPMOVZXBD    120(R9), Y12
 	VPMOVZXBD    24(R9), Y15
@@ -17740,8 +17740,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
-	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*2), Y13, Y2
 	VFMADD231PS  544(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
@@ -17751,8 +17751,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  672(DI), Y14, Y4
-	VFMADD231PS  672(DI)(DX*1), Y14, Y5
-	VFMADD231PS  672(DI)(DX*2), Y14, Y6
+	VFMADD231PS  672(DI)(CX*1), Y14, Y5
+	VFMADD231PS  672(DI)(CX*2), Y14, Y6
 	VFMADD231PS  672(R8), Y14, Y7
 	VPMOVZXBD    128(R9), Y12
 	VPMOVZXBD    32(R9), Y15
@@ -17765,8 +17765,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
-	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*2), Y13, Y2
 	VFMADD231PS  576(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
@@ -17776,8 +17776,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  704(DI), Y14, Y4
-	VFMADD231PS  704(DI)(DX*1), Y14, Y5
-	VFMADD231PS  704(DI)(DX*2), Y14, Y6
+	VFMADD231PS  704(DI)(CX*1), Y14, Y5
+	VFMADD231PS  704(DI)(CX*2), Y14, Y6
 	VFMADD231PS  704(R8), Y14, Y7
 	VPMOVZXBD    136(R9), Y12
 	VPMOVZXBD    40(R9), Y15
@@ -17790,8 +17790,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
-	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*2), Y13, Y2
 	VFMADD231PS  608(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
@@ -17801,8 +17801,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  736(DI), Y14, Y4
-	VFMADD231PS  736(DI)(DX*1), Y14, Y5
-	VFMADD231PS  736(DI)(DX*2), Y14, Y6
+	VFMADD231PS  736(DI)(CX*1), Y14, Y5
+	VFMADD231PS  736(DI)(CX*2), Y14, Y6
 	VFMADD231PS  736(R8), Y14, Y7
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
@@ -17819,8 +17819,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
-	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*2), Y13, Y2
 	VFMADD231PS  768(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
@@ -17830,8 +17830,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  896(DI), Y14, Y4
-	VFMADD231PS  896(DI)(DX*1), Y14, Y5
-	VFMADD231PS  896(DI)(DX*2), Y14, Y6
+	VFMADD231PS  896(DI)(CX*1), Y14, Y5
+	VFMADD231PS  896(DI)(CX*2), Y14, Y6
 	VFMADD231PS  896(R8), Y14, Y7
 	VPMOVZXBD    152(R9), Y12
 	VPMOVZXBD    24(R9), Y15
@@ -17844,8 +17844,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y0
-	VFMADD231PS  800(DI)(DX*1), Y13, Y1
-	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(DI)(CX*1), Y13, Y1
+	VFMADD231PS  800(DI)(CX*2), Y13, Y2
 	VFMADD231PS  800(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
@@ -17855,8 +17855,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  928(DI), Y14, Y4
-	VFMADD231PS  928(DI)(DX*1), Y14, Y5
-	VFMADD231PS  928(DI)(DX*2), Y14, Y6
+	VFMADD231PS  928(DI)(CX*1), Y14, Y5
+	VFMADD231PS  928(DI)(CX*2), Y14, Y6
 	VFMADD231PS  928(R8), Y14, Y7
 	VPMOVZXBD    160(R9), Y12
 	VPMOVZXBD    32(R9), Y15
@@ -17869,8 +17869,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
-	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*2), Y13, Y2
 	VFMADD231PS  832(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
@@ -17880,8 +17880,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  960(DI), Y14, Y4
-	VFMADD231PS  960(DI)(DX*1), Y14, Y5
-	VFMADD231PS  960(DI)(DX*2), Y14, Y6
+	VFMADD231PS  960(DI)(CX*1), Y14, Y5
+	VFMADD231PS  960(DI)(CX*2), Y14, Y6
 	VFMADD231PS  960(R8), Y14, Y7
 	VPMOVZXBD    168(R9), Y12
 	VPMOVZXBD    40(R9), Y15
@@ -17894,8 +17894,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y0
-	VFMADD231PS  864(DI)(DX*1), Y13, Y1
-	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(DI)(CX*1), Y13, Y1
+	VFMADD231PS  864(DI)(CX*2), Y13, Y2
 	VFMADD231PS  864(R8), Y13, Y3
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
@@ -17905,8 +17905,8 @@ dot4Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  992(DI), Y14, Y4
-	VFMADD231PS  992(DI)(DX*1), Y14, Y5
-	VFMADD231PS  992(DI)(DX*2), Y14, Y6
+	VFMADD231PS  992(DI)(CX*1), Y14, Y5
+	VFMADD231PS  992(DI)(CX*2), Y14, Y6
 	VFMADD231PS  992(R8), Y14, Y7
 	ADDQ         $0x000000b0, R9
 	ADDQ         $0x00000400, DI
@@ -17940,21 +17940,21 @@ dot4Q5KAVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q5KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q5KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q5KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q5KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -17965,17 +17965,17 @@ dot8Q5KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q5KAVX2_loop:
-	PREFETCHT0   16384(R10)
-	PREFETCHT0   16448(R10)
-	PREFETCHT0   16512(R10)
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
+	PREFETCHT0   128(R10)(SI*1)
 	MOVL         4(R10), R12
 	MOVL         8(R10), R13
 	MOVL         12(R10), R14
@@ -18028,13 +18028,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
-	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*2), Y13, Y2
 	VFMADD231PS  (R9), Y13, Y3
-	VFMADD231PS  (R9)(DX*1), Y13, Y4
-	VFMADD231PS  (R9)(DX*2), Y13, Y5
+	VFMADD231PS  (R9)(CX*1), Y13, Y4
+	VFMADD231PS  (R9)(CX*2), Y13, Y5
 	VFMADD231PS  (R8), Y13, Y6
-	VFMADD231PS  (R8)(DX*1), Y13, Y7
+	VFMADD231PS  (R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18043,13 +18043,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  128(DI), Y14, Y0
-	VFMADD231PS  128(DI)(DX*1), Y14, Y1
-	VFMADD231PS  128(DI)(DX*2), Y14, Y2
+	VFMADD231PS  128(DI)(CX*1), Y14, Y1
+	VFMADD231PS  128(DI)(CX*2), Y14, Y2
 	VFMADD231PS  128(R9), Y14, Y3
-	VFMADD231PS  128(R9)(DX*1), Y14, Y4
-	VFMADD231PS  128(R9)(DX*2), Y14, Y5
+	VFMADD231PS  128(R9)(CX*1), Y14, Y4
+	VFMADD231PS  128(R9)(CX*2), Y14, Y5
 	VFMADD231PS  128(R8), Y14, Y6
-	VFMADD231PS  128(R8)(DX*1), Y14, Y7
+	VFMADD231PS  128(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    56(R10), Y12
 	VPMOVZXBD    24(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18061,13 +18061,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
-	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*2), Y13, Y2
 	VFMADD231PS  32(R9), Y13, Y3
-	VFMADD231PS  32(R9)(DX*1), Y13, Y4
-	VFMADD231PS  32(R9)(DX*2), Y13, Y5
+	VFMADD231PS  32(R9)(CX*1), Y13, Y4
+	VFMADD231PS  32(R9)(CX*2), Y13, Y5
 	VFMADD231PS  32(R8), Y13, Y6
-	VFMADD231PS  32(R8)(DX*1), Y13, Y7
+	VFMADD231PS  32(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18076,13 +18076,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  160(DI), Y14, Y0
-	VFMADD231PS  160(DI)(DX*1), Y14, Y1
-	VFMADD231PS  160(DI)(DX*2), Y14, Y2
+	VFMADD231PS  160(DI)(CX*1), Y14, Y1
+	VFMADD231PS  160(DI)(CX*2), Y14, Y2
 	VFMADD231PS  160(R9), Y14, Y3
-	VFMADD231PS  160(R9)(DX*1), Y14, Y4
-	VFMADD231PS  160(R9)(DX*2), Y14, Y5
+	VFMADD231PS  160(R9)(CX*1), Y14, Y4
+	VFMADD231PS  160(R9)(CX*2), Y14, Y5
 	VFMADD231PS  160(R8), Y14, Y6
-	VFMADD231PS  160(R8)(DX*1), Y14, Y7
+	VFMADD231PS  160(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    64(R10), Y12
 	VPMOVZXBD    32(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18094,13 +18094,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
-	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*2), Y13, Y2
 	VFMADD231PS  64(R9), Y13, Y3
-	VFMADD231PS  64(R9)(DX*1), Y13, Y4
-	VFMADD231PS  64(R9)(DX*2), Y13, Y5
+	VFMADD231PS  64(R9)(CX*1), Y13, Y4
+	VFMADD231PS  64(R9)(CX*2), Y13, Y5
 	VFMADD231PS  64(R8), Y13, Y6
-	VFMADD231PS  64(R8)(DX*1), Y13, Y7
+	VFMADD231PS  64(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18109,13 +18109,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  192(DI), Y14, Y0
-	VFMADD231PS  192(DI)(DX*1), Y14, Y1
-	VFMADD231PS  192(DI)(DX*2), Y14, Y2
+	VFMADD231PS  192(DI)(CX*1), Y14, Y1
+	VFMADD231PS  192(DI)(CX*2), Y14, Y2
 	VFMADD231PS  192(R9), Y14, Y3
-	VFMADD231PS  192(R9)(DX*1), Y14, Y4
-	VFMADD231PS  192(R9)(DX*2), Y14, Y5
+	VFMADD231PS  192(R9)(CX*1), Y14, Y4
+	VFMADD231PS  192(R9)(CX*2), Y14, Y5
 	VFMADD231PS  192(R8), Y14, Y6
-	VFMADD231PS  192(R8)(DX*1), Y14, Y7
+	VFMADD231PS  192(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    72(R10), Y12
 	VPMOVZXBD    40(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18127,13 +18127,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R9), Y13, Y3
-	VFMADD231PS  96(R9)(DX*1), Y13, Y4
-	VFMADD231PS  96(R9)(DX*2), Y13, Y5
+	VFMADD231PS  96(R9)(CX*1), Y13, Y4
+	VFMADD231PS  96(R9)(CX*2), Y13, Y5
 	VFMADD231PS  96(R8), Y13, Y6
-	VFMADD231PS  96(R8)(DX*1), Y13, Y7
+	VFMADD231PS  96(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18142,13 +18142,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  224(DI), Y14, Y0
-	VFMADD231PS  224(DI)(DX*1), Y14, Y1
-	VFMADD231PS  224(DI)(DX*2), Y14, Y2
+	VFMADD231PS  224(DI)(CX*1), Y14, Y1
+	VFMADD231PS  224(DI)(CX*2), Y14, Y2
 	VFMADD231PS  224(R9), Y14, Y3
-	VFMADD231PS  224(R9)(DX*1), Y14, Y4
-	VFMADD231PS  224(R9)(DX*2), Y14, Y5
+	VFMADD231PS  224(R9)(CX*1), Y14, Y4
+	VFMADD231PS  224(R9)(CX*2), Y14, Y5
 	VFMADD231PS  224(R8), Y14, Y6
-	VFMADD231PS  224(R8)(DX*1), Y14, Y7
+	VFMADD231PS  224(R8)(CX*1), Y14, Y7
 	VBROADCASTSS 8(SP), Y8
 	VBROADCASTSS 40(SP), Y9
 	VBROADCASTSS 12(SP), Y10
@@ -18164,13 +18164,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
-	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*2), Y13, Y2
 	VFMADD231PS  256(R9), Y13, Y3
-	VFMADD231PS  256(R9)(DX*1), Y13, Y4
-	VFMADD231PS  256(R9)(DX*2), Y13, Y5
+	VFMADD231PS  256(R9)(CX*1), Y13, Y4
+	VFMADD231PS  256(R9)(CX*2), Y13, Y5
 	VFMADD231PS  256(R8), Y13, Y6
-	VFMADD231PS  256(R8)(DX*1), Y13, Y7
+	VFMADD231PS  256(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18179,13 +18179,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  384(DI), Y14, Y0
-	VFMADD231PS  384(DI)(DX*1), Y14, Y1
-	VFMADD231PS  384(DI)(DX*2), Y14, Y2
+	VFMADD231PS  384(DI)(CX*1), Y14, Y1
+	VFMADD231PS  384(DI)(CX*2), Y14, Y2
 	VFMADD231PS  384(R9), Y14, Y3
-	VFMADD231PS  384(R9)(DX*1), Y14, Y4
-	VFMADD231PS  384(R9)(DX*2), Y14, Y5
+	VFMADD231PS  384(R9)(CX*1), Y14, Y4
+	VFMADD231PS  384(R9)(CX*2), Y14, Y5
 	VFMADD231PS  384(R8), Y14, Y6
-	VFMADD231PS  384(R8)(DX*1), Y14, Y7
+	VFMADD231PS  384(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    88(R10), Y12
 	VPMOVZXBD    24(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18197,13 +18197,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y0
-	VFMADD231PS  288(DI)(DX*1), Y13, Y1
-	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(DI)(CX*1), Y13, Y1
+	VFMADD231PS  288(DI)(CX*2), Y13, Y2
 	VFMADD231PS  288(R9), Y13, Y3
-	VFMADD231PS  288(R9)(DX*1), Y13, Y4
-	VFMADD231PS  288(R9)(DX*2), Y13, Y5
+	VFMADD231PS  288(R9)(CX*1), Y13, Y4
+	VFMADD231PS  288(R9)(CX*2), Y13, Y5
 	VFMADD231PS  288(R8), Y13, Y6
-	VFMADD231PS  288(R8)(DX*1), Y13, Y7
+	VFMADD231PS  288(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18212,13 +18212,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  416(DI), Y14, Y0
-	VFMADD231PS  416(DI)(DX*1), Y14, Y1
-	VFMADD231PS  416(DI)(DX*2), Y14, Y2
+	VFMADD231PS  416(DI)(CX*1), Y14, Y1
+	VFMADD231PS  416(DI)(CX*2), Y14, Y2
 	VFMADD231PS  416(R9), Y14, Y3
-	VFMADD231PS  416(R9)(DX*1), Y14, Y4
-	VFMADD231PS  416(R9)(DX*2), Y14, Y5
+	VFMADD231PS  416(R9)(CX*1), Y14, Y4
+	VFMADD231PS  416(R9)(CX*2), Y14, Y5
 	VFMADD231PS  416(R8), Y14, Y6
-	VFMADD231PS  416(R8)(DX*1), Y14, Y7
+	VFMADD231PS  416(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    96(R10), Y12
 	VPMOVZXBD    32(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18230,13 +18230,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
-	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*2), Y13, Y2
 	VFMADD231PS  320(R9), Y13, Y3
-	VFMADD231PS  320(R9)(DX*1), Y13, Y4
-	VFMADD231PS  320(R9)(DX*2), Y13, Y5
+	VFMADD231PS  320(R9)(CX*1), Y13, Y4
+	VFMADD231PS  320(R9)(CX*2), Y13, Y5
 	VFMADD231PS  320(R8), Y13, Y6
-	VFMADD231PS  320(R8)(DX*1), Y13, Y7
+	VFMADD231PS  320(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18245,13 +18245,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  448(DI), Y14, Y0
-	VFMADD231PS  448(DI)(DX*1), Y14, Y1
-	VFMADD231PS  448(DI)(DX*2), Y14, Y2
+	VFMADD231PS  448(DI)(CX*1), Y14, Y1
+	VFMADD231PS  448(DI)(CX*2), Y14, Y2
 	VFMADD231PS  448(R9), Y14, Y3
-	VFMADD231PS  448(R9)(DX*1), Y14, Y4
-	VFMADD231PS  448(R9)(DX*2), Y14, Y5
+	VFMADD231PS  448(R9)(CX*1), Y14, Y4
+	VFMADD231PS  448(R9)(CX*2), Y14, Y5
 	VFMADD231PS  448(R8), Y14, Y6
-	VFMADD231PS  448(R8)(DX*1), Y14, Y7
+	VFMADD231PS  448(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    104(R10), Y12
 	VPMOVZXBD    40(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18263,13 +18263,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y0
-	VFMADD231PS  352(DI)(DX*1), Y13, Y1
-	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(DI)(CX*1), Y13, Y1
+	VFMADD231PS  352(DI)(CX*2), Y13, Y2
 	VFMADD231PS  352(R9), Y13, Y3
-	VFMADD231PS  352(R9)(DX*1), Y13, Y4
-	VFMADD231PS  352(R9)(DX*2), Y13, Y5
+	VFMADD231PS  352(R9)(CX*1), Y13, Y4
+	VFMADD231PS  352(R9)(CX*2), Y13, Y5
 	VFMADD231PS  352(R8), Y13, Y6
-	VFMADD231PS  352(R8)(DX*1), Y13, Y7
+	VFMADD231PS  352(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSLLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18278,13 +18278,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  480(DI), Y14, Y0
-	VFMADD231PS  480(DI)(DX*1), Y14, Y1
-	VFMADD231PS  480(DI)(DX*2), Y14, Y2
+	VFMADD231PS  480(DI)(CX*1), Y14, Y1
+	VFMADD231PS  480(DI)(CX*2), Y14, Y2
 	VFMADD231PS  480(R9), Y14, Y3
-	VFMADD231PS  480(R9)(DX*1), Y14, Y4
-	VFMADD231PS  480(R9)(DX*2), Y14, Y5
+	VFMADD231PS  480(R9)(CX*1), Y14, Y4
+	VFMADD231PS  480(R9)(CX*2), Y14, Y5
 	VFMADD231PS  480(R8), Y14, Y6
-	VFMADD231PS  480(R8)(DX*1), Y14, Y7
+	VFMADD231PS  480(R8)(CX*1), Y14, Y7
 	VBROADCASTSS 16(SP), Y8
 	VBROADCASTSS 48(SP), Y9
 	VBROADCASTSS 20(SP), Y10
@@ -18300,13 +18300,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
-	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*2), Y13, Y2
 	VFMADD231PS  512(R9), Y13, Y3
-	VFMADD231PS  512(R9)(DX*1), Y13, Y4
-	VFMADD231PS  512(R9)(DX*2), Y13, Y5
+	VFMADD231PS  512(R9)(CX*1), Y13, Y4
+	VFMADD231PS  512(R9)(CX*2), Y13, Y5
 	VFMADD231PS  512(R8), Y13, Y6
-	VFMADD231PS  512(R8)(DX*1), Y13, Y7
+	VFMADD231PS  512(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18315,13 +18315,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  640(DI), Y14, Y0
-	VFMADD231PS  640(DI)(DX*1), Y14, Y1
-	VFMADD231PS  640(DI)(DX*2), Y14, Y2
+	VFMADD231PS  640(DI)(CX*1), Y14, Y1
+	VFMADD231PS  640(DI)(CX*2), Y14, Y2
 	VFMADD231PS  640(R9), Y14, Y3
-	VFMADD231PS  640(R9)(DX*1), Y14, Y4
-	VFMADD231PS  640(R9)(DX*2), Y14, Y5
+	VFMADD231PS  640(R9)(CX*1), Y14, Y4
+	VFMADD231PS  640(R9)(CX*2), Y14, Y5
 	VFMADD231PS  640(R8), Y14, Y6
-	VFMADD231PS  640(R8)(DX*1), Y14, Y7
+	VFMADD231PS  640(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    120(R10), Y12
 	VPMOVZXBD    24(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18333,13 +18333,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
-	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*2), Y13, Y2
 	VFMADD231PS  544(R9), Y13, Y3
-	VFMADD231PS  544(R9)(DX*1), Y13, Y4
-	VFMADD231PS  544(R9)(DX*2), Y13, Y5
+	VFMADD231PS  544(R9)(CX*1), Y13, Y4
+	VFMADD231PS  544(R9)(CX*2), Y13, Y5
 	VFMADD231PS  544(R8), Y13, Y6
-	VFMADD231PS  544(R8)(DX*1), Y13, Y7
+	VFMADD231PS  544(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18348,13 +18348,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  672(DI), Y14, Y0
-	VFMADD231PS  672(DI)(DX*1), Y14, Y1
-	VFMADD231PS  672(DI)(DX*2), Y14, Y2
+	VFMADD231PS  672(DI)(CX*1), Y14, Y1
+	VFMADD231PS  672(DI)(CX*2), Y14, Y2
 	VFMADD231PS  672(R9), Y14, Y3
-	VFMADD231PS  672(R9)(DX*1), Y14, Y4
-	VFMADD231PS  672(R9)(DX*2), Y14, Y5
+	VFMADD231PS  672(R9)(CX*1), Y14, Y4
+	VFMADD231PS  672(R9)(CX*2), Y14, Y5
 	VFMADD231PS  672(R8), Y14, Y6
-	VFMADD231PS  672(R8)(DX*1), Y14, Y7
+	VFMADD231PS  672(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    128(R10), Y12
 	VPMOVZXBD    32(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18366,13 +18366,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
-	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*2), Y13, Y2
 	VFMADD231PS  576(R9), Y13, Y3
-	VFMADD231PS  576(R9)(DX*1), Y13, Y4
-	VFMADD231PS  576(R9)(DX*2), Y13, Y5
+	VFMADD231PS  576(R9)(CX*1), Y13, Y4
+	VFMADD231PS  576(R9)(CX*2), Y13, Y5
 	VFMADD231PS  576(R8), Y13, Y6
-	VFMADD231PS  576(R8)(DX*1), Y13, Y7
+	VFMADD231PS  576(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18381,13 +18381,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  704(DI), Y14, Y0
-	VFMADD231PS  704(DI)(DX*1), Y14, Y1
-	VFMADD231PS  704(DI)(DX*2), Y14, Y2
+	VFMADD231PS  704(DI)(CX*1), Y14, Y1
+	VFMADD231PS  704(DI)(CX*2), Y14, Y2
 	VFMADD231PS  704(R9), Y14, Y3
-	VFMADD231PS  704(R9)(DX*1), Y14, Y4
-	VFMADD231PS  704(R9)(DX*2), Y14, Y5
+	VFMADD231PS  704(R9)(CX*1), Y14, Y4
+	VFMADD231PS  704(R9)(CX*2), Y14, Y5
 	VFMADD231PS  704(R8), Y14, Y6
-	VFMADD231PS  704(R8)(DX*1), Y14, Y7
+	VFMADD231PS  704(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    136(R10), Y12
 	VPMOVZXBD    40(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18399,13 +18399,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
-	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*2), Y13, Y2
 	VFMADD231PS  608(R9), Y13, Y3
-	VFMADD231PS  608(R9)(DX*1), Y13, Y4
-	VFMADD231PS  608(R9)(DX*2), Y13, Y5
+	VFMADD231PS  608(R9)(CX*1), Y13, Y4
+	VFMADD231PS  608(R9)(CX*2), Y13, Y5
 	VFMADD231PS  608(R8), Y13, Y6
-	VFMADD231PS  608(R8)(DX*1), Y13, Y7
+	VFMADD231PS  608(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x01, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18414,13 +18414,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  736(DI), Y14, Y0
-	VFMADD231PS  736(DI)(DX*1), Y14, Y1
-	VFMADD231PS  736(DI)(DX*2), Y14, Y2
+	VFMADD231PS  736(DI)(CX*1), Y14, Y1
+	VFMADD231PS  736(DI)(CX*2), Y14, Y2
 	VFMADD231PS  736(R9), Y14, Y3
-	VFMADD231PS  736(R9)(DX*1), Y14, Y4
-	VFMADD231PS  736(R9)(DX*2), Y14, Y5
+	VFMADD231PS  736(R9)(CX*1), Y14, Y4
+	VFMADD231PS  736(R9)(CX*2), Y14, Y5
 	VFMADD231PS  736(R8), Y14, Y6
-	VFMADD231PS  736(R8)(DX*1), Y14, Y7
+	VFMADD231PS  736(R8)(CX*1), Y14, Y7
 	VBROADCASTSS 24(SP), Y8
 	VBROADCASTSS 56(SP), Y9
 	VBROADCASTSS 28(SP), Y10
@@ -18436,13 +18436,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
-	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*2), Y13, Y2
 	VFMADD231PS  768(R9), Y13, Y3
-	VFMADD231PS  768(R9)(DX*1), Y13, Y4
-	VFMADD231PS  768(R9)(DX*2), Y13, Y5
+	VFMADD231PS  768(R9)(CX*1), Y13, Y4
+	VFMADD231PS  768(R9)(CX*2), Y13, Y5
 	VFMADD231PS  768(R8), Y13, Y6
-	VFMADD231PS  768(R8)(DX*1), Y13, Y7
+	VFMADD231PS  768(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18451,13 +18451,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  896(DI), Y14, Y0
-	VFMADD231PS  896(DI)(DX*1), Y14, Y1
-	VFMADD231PS  896(DI)(DX*2), Y14, Y2
+	VFMADD231PS  896(DI)(CX*1), Y14, Y1
+	VFMADD231PS  896(DI)(CX*2), Y14, Y2
 	VFMADD231PS  896(R9), Y14, Y3
-	VFMADD231PS  896(R9)(DX*1), Y14, Y4
-	VFMADD231PS  896(R9)(DX*2), Y14, Y5
+	VFMADD231PS  896(R9)(CX*1), Y14, Y4
+	VFMADD231PS  896(R9)(CX*2), Y14, Y5
 	VFMADD231PS  896(R8), Y14, Y6
-	VFMADD231PS  896(R8)(DX*1), Y14, Y7
+	VFMADD231PS  896(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    152(R10), Y12
 	VPMOVZXBD    24(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18469,13 +18469,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y0
-	VFMADD231PS  800(DI)(DX*1), Y13, Y1
-	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(DI)(CX*1), Y13, Y1
+	VFMADD231PS  800(DI)(CX*2), Y13, Y2
 	VFMADD231PS  800(R9), Y13, Y3
-	VFMADD231PS  800(R9)(DX*1), Y13, Y4
-	VFMADD231PS  800(R9)(DX*2), Y13, Y5
+	VFMADD231PS  800(R9)(CX*1), Y13, Y4
+	VFMADD231PS  800(R9)(CX*2), Y13, Y5
 	VFMADD231PS  800(R8), Y13, Y6
-	VFMADD231PS  800(R8)(DX*1), Y13, Y7
+	VFMADD231PS  800(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18484,13 +18484,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  928(DI), Y14, Y0
-	VFMADD231PS  928(DI)(DX*1), Y14, Y1
-	VFMADD231PS  928(DI)(DX*2), Y14, Y2
+	VFMADD231PS  928(DI)(CX*1), Y14, Y1
+	VFMADD231PS  928(DI)(CX*2), Y14, Y2
 	VFMADD231PS  928(R9), Y14, Y3
-	VFMADD231PS  928(R9)(DX*1), Y14, Y4
-	VFMADD231PS  928(R9)(DX*2), Y14, Y5
+	VFMADD231PS  928(R9)(CX*1), Y14, Y4
+	VFMADD231PS  928(R9)(CX*2), Y14, Y5
 	VFMADD231PS  928(R8), Y14, Y6
-	VFMADD231PS  928(R8)(DX*1), Y14, Y7
+	VFMADD231PS  928(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    160(R10), Y12
 	VPMOVZXBD    32(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18502,13 +18502,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
-	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*2), Y13, Y2
 	VFMADD231PS  832(R9), Y13, Y3
-	VFMADD231PS  832(R9)(DX*1), Y13, Y4
-	VFMADD231PS  832(R9)(DX*2), Y13, Y5
+	VFMADD231PS  832(R9)(CX*1), Y13, Y4
+	VFMADD231PS  832(R9)(CX*2), Y13, Y5
 	VFMADD231PS  832(R8), Y13, Y6
-	VFMADD231PS  832(R8)(DX*1), Y13, Y7
+	VFMADD231PS  832(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18517,13 +18517,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  960(DI), Y14, Y0
-	VFMADD231PS  960(DI)(DX*1), Y14, Y1
-	VFMADD231PS  960(DI)(DX*2), Y14, Y2
+	VFMADD231PS  960(DI)(CX*1), Y14, Y1
+	VFMADD231PS  960(DI)(CX*2), Y14, Y2
 	VFMADD231PS  960(R9), Y14, Y3
-	VFMADD231PS  960(R9)(DX*1), Y14, Y4
-	VFMADD231PS  960(R9)(DX*2), Y14, Y5
+	VFMADD231PS  960(R9)(CX*1), Y14, Y4
+	VFMADD231PS  960(R9)(CX*2), Y14, Y5
 	VFMADD231PS  960(R8), Y14, Y6
-	VFMADD231PS  960(R8)(DX*1), Y14, Y7
+	VFMADD231PS  960(R8)(CX*1), Y14, Y7
 	VPMOVZXBD    168(R10), Y12
 	VPMOVZXBD    40(R10), Y15
 	VMOVDQA      Y12, Y13
@@ -18535,13 +18535,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y8, Y13, Y13
 	VSUBPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y0
-	VFMADD231PS  864(DI)(DX*1), Y13, Y1
-	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(DI)(CX*1), Y13, Y1
+	VFMADD231PS  864(DI)(CX*2), Y13, Y2
 	VFMADD231PS  864(R9), Y13, Y3
-	VFMADD231PS  864(R9)(DX*1), Y13, Y4
-	VFMADD231PS  864(R9)(DX*2), Y13, Y5
+	VFMADD231PS  864(R9)(CX*1), Y13, Y4
+	VFMADD231PS  864(R9)(CX*2), Y13, Y5
 	VFMADD231PS  864(R8), Y13, Y6
-	VFMADD231PS  864(R8)(DX*1), Y13, Y7
+	VFMADD231PS  864(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x04, Y12, Y14
 	VPSRLD       $0x03, Y15, Y12
 	VPAND        sixteen<>+0(SB), Y12, Y12
@@ -18550,13 +18550,13 @@ dot8Q5KAVX2_loop:
 	VMULPS       Y10, Y14, Y14
 	VSUBPS       Y11, Y14, Y14
 	VFMADD231PS  992(DI), Y14, Y0
-	VFMADD231PS  992(DI)(DX*1), Y14, Y1
-	VFMADD231PS  992(DI)(DX*2), Y14, Y2
+	VFMADD231PS  992(DI)(CX*1), Y14, Y1
+	VFMADD231PS  992(DI)(CX*2), Y14, Y2
 	VFMADD231PS  992(R9), Y14, Y3
-	VFMADD231PS  992(R9)(DX*1), Y14, Y4
-	VFMADD231PS  992(R9)(DX*2), Y14, Y5
+	VFMADD231PS  992(R9)(CX*1), Y14, Y4
+	VFMADD231PS  992(R9)(CX*2), Y14, Y5
 	VFMADD231PS  992(R8), Y14, Y6
-	VFMADD231PS  992(R8)(DX*1), Y14, Y7
+	VFMADD231PS  992(R8)(CX*1), Y14, Y7
 	ADDQ         $0x000000b0, R10
 	ADDQ         $0x00000400, DI
 	ADDQ         $0x00000400, R9
@@ -18603,35 +18603,35 @@ dot8Q5KAVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q5KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot1Q5KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot1Q5KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q5KAVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q5KAVX512_loop:
-	PREFETCHT0    16384(DI)
-	PREFETCHT0    16448(DI)
-	PREFETCHT0    16512(DI)
+	PREFETCHT0    (DI)(SI*1)
+	PREFETCHT0    64(DI)(SI*1)
+	PREFETCHT0    128(DI)(SI*1)
 	MOVL          4(DI), R9
 	MOVL          8(DI), R10
 	MOVL          12(DI), R11
@@ -18683,7 +18683,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   (DX), Z13, Z0
+	VFMADD231PS   (CX), Z13, Z0
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18691,7 +18691,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   128(DX), Z14, Z1
+	VFMADD231PS   128(CX), Z14, Z1
 	VPMOVZXBD     64(DI), Z12
 	VPMOVZXBD     32(DI), Z15
 	VMOVDQA32     Z12, Z13
@@ -18702,7 +18702,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   64(DX), Z13, Z2
+	VFMADD231PS   64(CX), Z13, Z2
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18710,7 +18710,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   192(DX), Z14, Z3
+	VFMADD231PS   192(CX), Z14, Z3
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
 	VBROADCASTSS  12(SP), Z10
@@ -18725,7 +18725,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   256(DX), Z13, Z0
+	VFMADD231PS   256(CX), Z13, Z0
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18733,7 +18733,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   384(DX), Z14, Z1
+	VFMADD231PS   384(CX), Z14, Z1
 	VPMOVZXBD     96(DI), Z12
 	VPMOVZXBD     32(DI), Z15
 	VMOVDQA32     Z12, Z13
@@ -18744,7 +18744,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   320(DX), Z13, Z2
+	VFMADD231PS   320(CX), Z13, Z2
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18752,7 +18752,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   448(DX), Z14, Z3
+	VFMADD231PS   448(CX), Z14, Z3
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
 	VBROADCASTSS  20(SP), Z10
@@ -18767,7 +18767,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   512(DX), Z13, Z0
+	VFMADD231PS   512(CX), Z13, Z0
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18775,7 +18775,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   640(DX), Z14, Z1
+	VFMADD231PS   640(CX), Z14, Z1
 	VPMOVZXBD     128(DI), Z12
 	VPMOVZXBD     32(DI), Z15
 	VMOVDQA32     Z12, Z13
@@ -18786,7 +18786,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   576(DX), Z13, Z2
+	VFMADD231PS   576(CX), Z13, Z2
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18794,7 +18794,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   704(DX), Z14, Z3
+	VFMADD231PS   704(CX), Z14, Z3
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
 	VBROADCASTSS  28(SP), Z10
@@ -18809,7 +18809,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   768(DX), Z13, Z0
+	VFMADD231PS   768(CX), Z13, Z0
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18817,7 +18817,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   896(DX), Z14, Z1
+	VFMADD231PS   896(CX), Z14, Z1
 	VPMOVZXBD     160(DI), Z12
 	VPMOVZXBD     32(DI), Z15
 	VMOVDQA32     Z12, Z13
@@ -18828,7 +18828,7 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
-	VFMADD231PS   832(DX), Z13, Z2
+	VFMADD231PS   832(CX), Z13, Z2
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18836,17 +18836,17 @@ dot1Q5KAVX512_loop:
 	VCVTDQ2PS     Z14, Z14
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
-	VFMADD231PS   960(DX), Z14, Z3
+	VFMADD231PS   960(CX), Z14, Z3
 	ADDQ          $0x000000b0, DI
-	ADDQ          $0x00000400, DX
+	ADDQ          $0x00000400, CX
 	DECQ          R8
 	JG            dot1Q5KAVX512_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
-	MOVQ          ldy+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          AX, DX
+	MOVQ          ldy+8(FP), CX
+	SHLQ          $0x02, CX
+	MOVQ          AX, CX
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -18855,25 +18855,25 @@ dot1Q5KAVX512_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (DX), X0, X0
-	VMOVSS        X0, (DX)
+	VADDSS        (CX), X0, X0
+	VMOVSS        X0, (CX)
 	ADDQ          $0x00000004, AX
-	MOVQ          ldw+40(FP), DX
-	ADDQ          DX, BX
-	DECQ          SI
+	MOVQ          ldw+40(FP), CX
+	ADDQ          CX, DX
+	DECQ          BX
 	JNZ           dot1Q5KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot2Q5KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q5KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q5KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -18884,14 +18884,14 @@ dot2Q5KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q5KAVX512_loop:
-	PREFETCHT0    16384(R8)
-	PREFETCHT0    16448(R8)
-	PREFETCHT0    16512(R8)
+	PREFETCHT0    (R8)(SI*1)
+	PREFETCHT0    64(R8)(SI*1)
+	PREFETCHT0    128(R8)(SI*1)
 	MOVL          4(R8), R10
 	MOVL          8(R8), R11
 	MOVL          12(R8), R12
@@ -18944,7 +18944,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18953,7 +18953,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   128(DI), Z14, Z2
-	VFMADD231PS   128(DI)(DX*1), Z14, Z3
+	VFMADD231PS   128(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     64(R8), Z12
 	VPMOVZXBD     32(R8), Z15
 	VMOVDQA32     Z12, Z13
@@ -18965,7 +18965,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z4
-	VFMADD231PS   64(DI)(DX*1), Z13, Z5
+	VFMADD231PS   64(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18974,7 +18974,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   192(DI), Z14, Z6
-	VFMADD231PS   192(DI)(DX*1), Z14, Z7
+	VFMADD231PS   192(DI)(CX*1), Z14, Z7
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
 	VBROADCASTSS  12(SP), Z10
@@ -18990,7 +18990,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -18999,7 +18999,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   384(DI), Z14, Z2
-	VFMADD231PS   384(DI)(DX*1), Z14, Z3
+	VFMADD231PS   384(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     96(R8), Z12
 	VPMOVZXBD     32(R8), Z15
 	VMOVDQA32     Z12, Z13
@@ -19011,7 +19011,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z4
-	VFMADD231PS   320(DI)(DX*1), Z13, Z5
+	VFMADD231PS   320(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19020,7 +19020,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   448(DI), Z14, Z6
-	VFMADD231PS   448(DI)(DX*1), Z14, Z7
+	VFMADD231PS   448(DI)(CX*1), Z14, Z7
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
 	VBROADCASTSS  20(SP), Z10
@@ -19036,7 +19036,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19045,7 +19045,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   640(DI), Z14, Z2
-	VFMADD231PS   640(DI)(DX*1), Z14, Z3
+	VFMADD231PS   640(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     128(R8), Z12
 	VPMOVZXBD     32(R8), Z15
 	VMOVDQA32     Z12, Z13
@@ -19057,7 +19057,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z4
-	VFMADD231PS   576(DI)(DX*1), Z13, Z5
+	VFMADD231PS   576(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19066,7 +19066,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   704(DI), Z14, Z6
-	VFMADD231PS   704(DI)(DX*1), Z14, Z7
+	VFMADD231PS   704(DI)(CX*1), Z14, Z7
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
 	VBROADCASTSS  28(SP), Z10
@@ -19082,7 +19082,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19091,7 +19091,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   896(DI), Z14, Z2
-	VFMADD231PS   896(DI)(DX*1), Z14, Z3
+	VFMADD231PS   896(DI)(CX*1), Z14, Z3
 	VPMOVZXBD     160(R8), Z12
 	VPMOVZXBD     32(R8), Z15
 	VMOVDQA32     Z12, Z13
@@ -19103,7 +19103,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z4
-	VFMADD231PS   832(DI)(DX*1), Z13, Z5
+	VFMADD231PS   832(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19112,7 +19112,7 @@ dot2Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   960(DI), Z14, Z6
-	VFMADD231PS   960(DI)(DX*1), Z14, Z7
+	VFMADD231PS   960(DI)(CX*1), Z14, Z7
 	ADDQ          $0x000000b0, R8
 	ADDQ          $0x00000400, DI
 	DECQ          R9
@@ -19148,21 +19148,21 @@ dot2Q5KAVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q5KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot4Q5KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q5KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q5KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -19173,16 +19173,16 @@ dot4Q5KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q5KAVX512_loop:
-	PREFETCHT0    16384(R9)
-	PREFETCHT0    16448(R9)
-	PREFETCHT0    16512(R9)
+	PREFETCHT0    (R9)(SI*1)
+	PREFETCHT0    64(R9)(SI*1)
+	PREFETCHT0    128(R9)(SI*1)
 	MOVL          4(R9), R11
 	MOVL          8(R9), R12
 	MOVL          12(R9), R13
@@ -19235,8 +19235,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
-	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*2), Z13, Z2
 	VFMADD231PS   (R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
@@ -19246,8 +19246,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   128(DI), Z14, Z4
-	VFMADD231PS   128(DI)(DX*1), Z14, Z5
-	VFMADD231PS   128(DI)(DX*2), Z14, Z6
+	VFMADD231PS   128(DI)(CX*1), Z14, Z5
+	VFMADD231PS   128(DI)(CX*2), Z14, Z6
 	VFMADD231PS   128(R8), Z14, Z7
 	VPMOVZXBD     64(R9), Z12
 	VPMOVZXBD     32(R9), Z15
@@ -19260,8 +19260,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
-	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*2), Z13, Z2
 	VFMADD231PS   64(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
@@ -19271,8 +19271,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   192(DI), Z14, Z4
-	VFMADD231PS   192(DI)(DX*1), Z14, Z5
-	VFMADD231PS   192(DI)(DX*2), Z14, Z6
+	VFMADD231PS   192(DI)(CX*1), Z14, Z5
+	VFMADD231PS   192(DI)(CX*2), Z14, Z6
 	VFMADD231PS   192(R8), Z14, Z7
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
@@ -19289,8 +19289,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
-	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*2), Z13, Z2
 	VFMADD231PS   256(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
@@ -19300,8 +19300,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   384(DI), Z14, Z4
-	VFMADD231PS   384(DI)(DX*1), Z14, Z5
-	VFMADD231PS   384(DI)(DX*2), Z14, Z6
+	VFMADD231PS   384(DI)(CX*1), Z14, Z5
+	VFMADD231PS   384(DI)(CX*2), Z14, Z6
 	VFMADD231PS   384(R8), Z14, Z7
 	VPMOVZXBD     96(R9), Z12
 	VPMOVZXBD     32(R9), Z15
@@ -19314,8 +19314,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z0
-	VFMADD231PS   320(DI)(DX*1), Z13, Z1
-	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(DI)(CX*1), Z13, Z1
+	VFMADD231PS   320(DI)(CX*2), Z13, Z2
 	VFMADD231PS   320(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
@@ -19325,8 +19325,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   448(DI), Z14, Z4
-	VFMADD231PS   448(DI)(DX*1), Z14, Z5
-	VFMADD231PS   448(DI)(DX*2), Z14, Z6
+	VFMADD231PS   448(DI)(CX*1), Z14, Z5
+	VFMADD231PS   448(DI)(CX*2), Z14, Z6
 	VFMADD231PS   448(R8), Z14, Z7
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
@@ -19343,8 +19343,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
-	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*2), Z13, Z2
 	VFMADD231PS   512(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
@@ -19354,8 +19354,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   640(DI), Z14, Z4
-	VFMADD231PS   640(DI)(DX*1), Z14, Z5
-	VFMADD231PS   640(DI)(DX*2), Z14, Z6
+	VFMADD231PS   640(DI)(CX*1), Z14, Z5
+	VFMADD231PS   640(DI)(CX*2), Z14, Z6
 	VFMADD231PS   640(R8), Z14, Z7
 	VPMOVZXBD     128(R9), Z12
 	VPMOVZXBD     32(R9), Z15
@@ -19368,8 +19368,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
-	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*2), Z13, Z2
 	VFMADD231PS   576(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
@@ -19379,8 +19379,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   704(DI), Z14, Z4
-	VFMADD231PS   704(DI)(DX*1), Z14, Z5
-	VFMADD231PS   704(DI)(DX*2), Z14, Z6
+	VFMADD231PS   704(DI)(CX*1), Z14, Z5
+	VFMADD231PS   704(DI)(CX*2), Z14, Z6
 	VFMADD231PS   704(R8), Z14, Z7
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
@@ -19397,8 +19397,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
-	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*2), Z13, Z2
 	VFMADD231PS   768(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
@@ -19408,8 +19408,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   896(DI), Z14, Z4
-	VFMADD231PS   896(DI)(DX*1), Z14, Z5
-	VFMADD231PS   896(DI)(DX*2), Z14, Z6
+	VFMADD231PS   896(DI)(CX*1), Z14, Z5
+	VFMADD231PS   896(DI)(CX*2), Z14, Z6
 	VFMADD231PS   896(R8), Z14, Z7
 	VPMOVZXBD     160(R9), Z12
 	VPMOVZXBD     32(R9), Z15
@@ -19422,8 +19422,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z0
-	VFMADD231PS   832(DI)(DX*1), Z13, Z1
-	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(DI)(CX*1), Z13, Z1
+	VFMADD231PS   832(DI)(CX*2), Z13, Z2
 	VFMADD231PS   832(R8), Z13, Z3
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
@@ -19433,8 +19433,8 @@ dot4Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   960(DI), Z14, Z4
-	VFMADD231PS   960(DI)(DX*1), Z14, Z5
-	VFMADD231PS   960(DI)(DX*2), Z14, Z6
+	VFMADD231PS   960(DI)(CX*1), Z14, Z5
+	VFMADD231PS   960(DI)(CX*2), Z14, Z6
 	VFMADD231PS   960(R8), Z14, Z7
 	ADDQ          $0x000000b0, R9
 	ADDQ          $0x00000400, DI
@@ -19476,21 +19476,21 @@ dot4Q5KAVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q5KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot8Q5KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q5KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q5KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -19501,17 +19501,17 @@ dot8Q5KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q5KAVX512_loop:
-	PREFETCHT0    16384(R10)
-	PREFETCHT0    16448(R10)
-	PREFETCHT0    16512(R10)
+	PREFETCHT0    (R10)(SI*1)
+	PREFETCHT0    64(R10)(SI*1)
+	PREFETCHT0    128(R10)(SI*1)
 	MOVL          4(R10), R12
 	MOVL          8(R10), R13
 	MOVL          12(R10), R14
@@ -19564,13 +19564,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
-	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*2), Z13, Z2
 	VFMADD231PS   (R9), Z13, Z3
-	VFMADD231PS   (R9)(DX*1), Z13, Z4
-	VFMADD231PS   (R9)(DX*2), Z13, Z5
+	VFMADD231PS   (R9)(CX*1), Z13, Z4
+	VFMADD231PS   (R9)(CX*2), Z13, Z5
 	VFMADD231PS   (R8), Z13, Z6
-	VFMADD231PS   (R8)(DX*1), Z13, Z7
+	VFMADD231PS   (R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19579,13 +19579,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   128(DI), Z14, Z0
-	VFMADD231PS   128(DI)(DX*1), Z14, Z1
-	VFMADD231PS   128(DI)(DX*2), Z14, Z2
+	VFMADD231PS   128(DI)(CX*1), Z14, Z1
+	VFMADD231PS   128(DI)(CX*2), Z14, Z2
 	VFMADD231PS   128(R9), Z14, Z3
-	VFMADD231PS   128(R9)(DX*1), Z14, Z4
-	VFMADD231PS   128(R9)(DX*2), Z14, Z5
+	VFMADD231PS   128(R9)(CX*1), Z14, Z4
+	VFMADD231PS   128(R9)(CX*2), Z14, Z5
 	VFMADD231PS   128(R8), Z14, Z6
-	VFMADD231PS   128(R8)(DX*1), Z14, Z7
+	VFMADD231PS   128(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     64(R10), Z12
 	VPMOVZXBD     32(R10), Z15
 	VMOVDQA32     Z12, Z13
@@ -19597,13 +19597,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
-	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*2), Z13, Z2
 	VFMADD231PS   64(R9), Z13, Z3
-	VFMADD231PS   64(R9)(DX*1), Z13, Z4
-	VFMADD231PS   64(R9)(DX*2), Z13, Z5
+	VFMADD231PS   64(R9)(CX*1), Z13, Z4
+	VFMADD231PS   64(R9)(CX*2), Z13, Z5
 	VFMADD231PS   64(R8), Z13, Z6
-	VFMADD231PS   64(R8)(DX*1), Z13, Z7
+	VFMADD231PS   64(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19612,13 +19612,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   192(DI), Z14, Z0
-	VFMADD231PS   192(DI)(DX*1), Z14, Z1
-	VFMADD231PS   192(DI)(DX*2), Z14, Z2
+	VFMADD231PS   192(DI)(CX*1), Z14, Z1
+	VFMADD231PS   192(DI)(CX*2), Z14, Z2
 	VFMADD231PS   192(R9), Z14, Z3
-	VFMADD231PS   192(R9)(DX*1), Z14, Z4
-	VFMADD231PS   192(R9)(DX*2), Z14, Z5
+	VFMADD231PS   192(R9)(CX*1), Z14, Z4
+	VFMADD231PS   192(R9)(CX*2), Z14, Z5
 	VFMADD231PS   192(R8), Z14, Z6
-	VFMADD231PS   192(R8)(DX*1), Z14, Z7
+	VFMADD231PS   192(R8)(CX*1), Z14, Z7
 	VBROADCASTSS  8(SP), Z8
 	VBROADCASTSS  40(SP), Z9
 	VBROADCASTSS  12(SP), Z10
@@ -19634,13 +19634,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
-	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*2), Z13, Z2
 	VFMADD231PS   256(R9), Z13, Z3
-	VFMADD231PS   256(R9)(DX*1), Z13, Z4
-	VFMADD231PS   256(R9)(DX*2), Z13, Z5
+	VFMADD231PS   256(R9)(CX*1), Z13, Z4
+	VFMADD231PS   256(R9)(CX*2), Z13, Z5
 	VFMADD231PS   256(R8), Z13, Z6
-	VFMADD231PS   256(R8)(DX*1), Z13, Z7
+	VFMADD231PS   256(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19649,13 +19649,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   384(DI), Z14, Z0
-	VFMADD231PS   384(DI)(DX*1), Z14, Z1
-	VFMADD231PS   384(DI)(DX*2), Z14, Z2
+	VFMADD231PS   384(DI)(CX*1), Z14, Z1
+	VFMADD231PS   384(DI)(CX*2), Z14, Z2
 	VFMADD231PS   384(R9), Z14, Z3
-	VFMADD231PS   384(R9)(DX*1), Z14, Z4
-	VFMADD231PS   384(R9)(DX*2), Z14, Z5
+	VFMADD231PS   384(R9)(CX*1), Z14, Z4
+	VFMADD231PS   384(R9)(CX*2), Z14, Z5
 	VFMADD231PS   384(R8), Z14, Z6
-	VFMADD231PS   384(R8)(DX*1), Z14, Z7
+	VFMADD231PS   384(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     96(R10), Z12
 	VPMOVZXBD     32(R10), Z15
 	VMOVDQA32     Z12, Z13
@@ -19667,13 +19667,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z0
-	VFMADD231PS   320(DI)(DX*1), Z13, Z1
-	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(DI)(CX*1), Z13, Z1
+	VFMADD231PS   320(DI)(CX*2), Z13, Z2
 	VFMADD231PS   320(R9), Z13, Z3
-	VFMADD231PS   320(R9)(DX*1), Z13, Z4
-	VFMADD231PS   320(R9)(DX*2), Z13, Z5
+	VFMADD231PS   320(R9)(CX*1), Z13, Z4
+	VFMADD231PS   320(R9)(CX*2), Z13, Z5
 	VFMADD231PS   320(R8), Z13, Z6
-	VFMADD231PS   320(R8)(DX*1), Z13, Z7
+	VFMADD231PS   320(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSLLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19682,13 +19682,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   448(DI), Z14, Z0
-	VFMADD231PS   448(DI)(DX*1), Z14, Z1
-	VFMADD231PS   448(DI)(DX*2), Z14, Z2
+	VFMADD231PS   448(DI)(CX*1), Z14, Z1
+	VFMADD231PS   448(DI)(CX*2), Z14, Z2
 	VFMADD231PS   448(R9), Z14, Z3
-	VFMADD231PS   448(R9)(DX*1), Z14, Z4
-	VFMADD231PS   448(R9)(DX*2), Z14, Z5
+	VFMADD231PS   448(R9)(CX*1), Z14, Z4
+	VFMADD231PS   448(R9)(CX*2), Z14, Z5
 	VFMADD231PS   448(R8), Z14, Z6
-	VFMADD231PS   448(R8)(DX*1), Z14, Z7
+	VFMADD231PS   448(R8)(CX*1), Z14, Z7
 	VBROADCASTSS  16(SP), Z8
 	VBROADCASTSS  48(SP), Z9
 	VBROADCASTSS  20(SP), Z10
@@ -19704,13 +19704,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
-	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*2), Z13, Z2
 	VFMADD231PS   512(R9), Z13, Z3
-	VFMADD231PS   512(R9)(DX*1), Z13, Z4
-	VFMADD231PS   512(R9)(DX*2), Z13, Z5
+	VFMADD231PS   512(R9)(CX*1), Z13, Z4
+	VFMADD231PS   512(R9)(CX*2), Z13, Z5
 	VFMADD231PS   512(R8), Z13, Z6
-	VFMADD231PS   512(R8)(DX*1), Z13, Z7
+	VFMADD231PS   512(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19719,13 +19719,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   640(DI), Z14, Z0
-	VFMADD231PS   640(DI)(DX*1), Z14, Z1
-	VFMADD231PS   640(DI)(DX*2), Z14, Z2
+	VFMADD231PS   640(DI)(CX*1), Z14, Z1
+	VFMADD231PS   640(DI)(CX*2), Z14, Z2
 	VFMADD231PS   640(R9), Z14, Z3
-	VFMADD231PS   640(R9)(DX*1), Z14, Z4
-	VFMADD231PS   640(R9)(DX*2), Z14, Z5
+	VFMADD231PS   640(R9)(CX*1), Z14, Z4
+	VFMADD231PS   640(R9)(CX*2), Z14, Z5
 	VFMADD231PS   640(R8), Z14, Z6
-	VFMADD231PS   640(R8)(DX*1), Z14, Z7
+	VFMADD231PS   640(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     128(R10), Z12
 	VPMOVZXBD     32(R10), Z15
 	VMOVDQA32     Z12, Z13
@@ -19737,13 +19737,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
-	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*2), Z13, Z2
 	VFMADD231PS   576(R9), Z13, Z3
-	VFMADD231PS   576(R9)(DX*1), Z13, Z4
-	VFMADD231PS   576(R9)(DX*2), Z13, Z5
+	VFMADD231PS   576(R9)(CX*1), Z13, Z4
+	VFMADD231PS   576(R9)(CX*2), Z13, Z5
 	VFMADD231PS   576(R8), Z13, Z6
-	VFMADD231PS   576(R8)(DX*1), Z13, Z7
+	VFMADD231PS   576(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x01, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19752,13 +19752,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   704(DI), Z14, Z0
-	VFMADD231PS   704(DI)(DX*1), Z14, Z1
-	VFMADD231PS   704(DI)(DX*2), Z14, Z2
+	VFMADD231PS   704(DI)(CX*1), Z14, Z1
+	VFMADD231PS   704(DI)(CX*2), Z14, Z2
 	VFMADD231PS   704(R9), Z14, Z3
-	VFMADD231PS   704(R9)(DX*1), Z14, Z4
-	VFMADD231PS   704(R9)(DX*2), Z14, Z5
+	VFMADD231PS   704(R9)(CX*1), Z14, Z4
+	VFMADD231PS   704(R9)(CX*2), Z14, Z5
 	VFMADD231PS   704(R8), Z14, Z6
-	VFMADD231PS   704(R8)(DX*1), Z14, Z7
+	VFMADD231PS   704(R8)(CX*1), Z14, Z7
 	VBROADCASTSS  24(SP), Z8
 	VBROADCASTSS  56(SP), Z9
 	VBROADCASTSS  28(SP), Z10
@@ -19774,13 +19774,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
-	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*2), Z13, Z2
 	VFMADD231PS   768(R9), Z13, Z3
-	VFMADD231PS   768(R9)(DX*1), Z13, Z4
-	VFMADD231PS   768(R9)(DX*2), Z13, Z5
+	VFMADD231PS   768(R9)(CX*1), Z13, Z4
+	VFMADD231PS   768(R9)(CX*2), Z13, Z5
 	VFMADD231PS   768(R8), Z13, Z6
-	VFMADD231PS   768(R8)(DX*1), Z13, Z7
+	VFMADD231PS   768(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19789,13 +19789,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   896(DI), Z14, Z0
-	VFMADD231PS   896(DI)(DX*1), Z14, Z1
-	VFMADD231PS   896(DI)(DX*2), Z14, Z2
+	VFMADD231PS   896(DI)(CX*1), Z14, Z1
+	VFMADD231PS   896(DI)(CX*2), Z14, Z2
 	VFMADD231PS   896(R9), Z14, Z3
-	VFMADD231PS   896(R9)(DX*1), Z14, Z4
-	VFMADD231PS   896(R9)(DX*2), Z14, Z5
+	VFMADD231PS   896(R9)(CX*1), Z14, Z4
+	VFMADD231PS   896(R9)(CX*2), Z14, Z5
 	VFMADD231PS   896(R8), Z14, Z6
-	VFMADD231PS   896(R8)(DX*1), Z14, Z7
+	VFMADD231PS   896(R8)(CX*1), Z14, Z7
 	VPMOVZXBD     160(R10), Z12
 	VPMOVZXBD     32(R10), Z15
 	VMOVDQA32     Z12, Z13
@@ -19807,13 +19807,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z8, Z13, Z13
 	VSUBPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z0
-	VFMADD231PS   832(DI)(DX*1), Z13, Z1
-	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(DI)(CX*1), Z13, Z1
+	VFMADD231PS   832(DI)(CX*2), Z13, Z2
 	VFMADD231PS   832(R9), Z13, Z3
-	VFMADD231PS   832(R9)(DX*1), Z13, Z4
-	VFMADD231PS   832(R9)(DX*2), Z13, Z5
+	VFMADD231PS   832(R9)(CX*1), Z13, Z4
+	VFMADD231PS   832(R9)(CX*2), Z13, Z5
 	VFMADD231PS   832(R8), Z13, Z6
-	VFMADD231PS   832(R8)(DX*1), Z13, Z7
+	VFMADD231PS   832(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x04, Z12, Z14
 	VPSRLD        $0x03, Z15, Z12
 	VPANDD        sixteen<>+0(SB), Z12, Z12
@@ -19822,13 +19822,13 @@ dot8Q5KAVX512_loop:
 	VMULPS        Z10, Z14, Z14
 	VSUBPS        Z11, Z14, Z14
 	VFMADD231PS   960(DI), Z14, Z0
-	VFMADD231PS   960(DI)(DX*1), Z14, Z1
-	VFMADD231PS   960(DI)(DX*2), Z14, Z2
+	VFMADD231PS   960(DI)(CX*1), Z14, Z1
+	VFMADD231PS   960(DI)(CX*2), Z14, Z2
 	VFMADD231PS   960(R9), Z14, Z3
-	VFMADD231PS   960(R9)(DX*1), Z14, Z4
-	VFMADD231PS   960(R9)(DX*2), Z14, Z5
+	VFMADD231PS   960(R9)(CX*1), Z14, Z4
+	VFMADD231PS   960(R9)(CX*2), Z14, Z5
 	VFMADD231PS   960(R8), Z14, Z6
-	VFMADD231PS   960(R8)(DX*1), Z14, Z7
+	VFMADD231PS   960(R8)(CX*1), Z14, Z7
 	ADDQ          $0x000000b0, R10
 	ADDQ          $0x00000400, DI
 	ADDQ          $0x00000400, R9
@@ -19891,8 +19891,8 @@ dot8Q5KAVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q5KAVX512_row
 	VZEROUPPER
 	RET
@@ -20286,30 +20286,30 @@ DATA thirtytwo<>+56(SB)/4, $0x00000020
 DATA thirtytwo<>+60(SB)/4, $0x00000020
 GLOBL thirtytwo<>(SB), RODATA|NOPTR, $64
 
-// func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot1Q6KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot1Q6KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q6KAVX2_row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q6KAVX2_loop:
-	PREFETCHT0   16384(DI)
-	PREFETCHT0   16448(DI)
-	PREFETCHT0   16512(DI)
-	PREFETCHT0   16576(DI)
+	PREFETCHT0   (DI)(SI*1)
+	PREFETCHT0   64(DI)(SI*1)
+	PREFETCHT0   128(DI)(SI*1)
+	PREFETCHT0   192(DI)(SI*1)
 	VPBROADCASTW 208(DI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(DI), Y8
@@ -20332,7 +20332,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  (DX), Y13, Y0
+	VFMADD231PS  (CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20342,7 +20342,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  128(DX), Y13, Y1
+	VFMADD231PS  128(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20351,7 +20351,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  256(DX), Y13, Y2
+	VFMADD231PS  256(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20360,7 +20360,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  384(DX), Y13, Y3
+	VFMADD231PS  384(CX), Y13, Y3
 	VPMOVZXBD    8(DI), Y10
 	VPMOVZXBD    40(DI), Y11
 	VPMOVZXBD    136(DI), Y12
@@ -20373,7 +20373,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  32(DX), Y13, Y0
+	VFMADD231PS  32(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20383,7 +20383,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  160(DX), Y13, Y1
+	VFMADD231PS  160(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20392,7 +20392,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  288(DX), Y13, Y2
+	VFMADD231PS  288(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20401,7 +20401,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  416(DX), Y13, Y3
+	VFMADD231PS  416(CX), Y13, Y3
 	VPMOVZXBD    16(DI), Y10
 	VPMOVZXBD    48(DI), Y11
 	VPMOVZXBD    144(DI), Y12
@@ -20414,7 +20414,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  64(DX), Y13, Y0
+	VFMADD231PS  64(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20424,7 +20424,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  192(DX), Y13, Y1
+	VFMADD231PS  192(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20433,7 +20433,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  320(DX), Y13, Y2
+	VFMADD231PS  320(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20442,7 +20442,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  448(DX), Y13, Y3
+	VFMADD231PS  448(CX), Y13, Y3
 	VPMOVZXBD    24(DI), Y10
 	VPMOVZXBD    56(DI), Y11
 	VPMOVZXBD    152(DI), Y12
@@ -20455,7 +20455,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  96(DX), Y13, Y0
+	VFMADD231PS  96(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20465,7 +20465,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  224(DX), Y13, Y1
+	VFMADD231PS  224(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20474,7 +20474,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  352(DX), Y13, Y2
+	VFMADD231PS  352(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20483,7 +20483,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  480(DX), Y13, Y3
+	VFMADD231PS  480(CX), Y13, Y3
 	VPMOVZXBD    64(DI), Y10
 	VPMOVZXBD    96(DI), Y11
 	VPMOVZXBD    160(DI), Y12
@@ -20496,7 +20496,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  512(DX), Y13, Y0
+	VFMADD231PS  512(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20506,7 +20506,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  640(DX), Y13, Y1
+	VFMADD231PS  640(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20515,7 +20515,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  768(DX), Y13, Y2
+	VFMADD231PS  768(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20524,7 +20524,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  896(DX), Y13, Y3
+	VFMADD231PS  896(CX), Y13, Y3
 	VPMOVZXBD    72(DI), Y10
 	VPMOVZXBD    104(DI), Y11
 	VPMOVZXBD    168(DI), Y12
@@ -20537,7 +20537,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  544(DX), Y13, Y0
+	VFMADD231PS  544(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20547,7 +20547,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  672(DX), Y13, Y1
+	VFMADD231PS  672(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20556,7 +20556,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  800(DX), Y13, Y2
+	VFMADD231PS  800(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20565,7 +20565,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  928(DX), Y13, Y3
+	VFMADD231PS  928(CX), Y13, Y3
 	VPMOVZXBD    80(DI), Y10
 	VPMOVZXBD    112(DI), Y11
 	VPMOVZXBD    176(DI), Y12
@@ -20578,7 +20578,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  576(DX), Y13, Y0
+	VFMADD231PS  576(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20588,7 +20588,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  704(DX), Y13, Y1
+	VFMADD231PS  704(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20597,7 +20597,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  832(DX), Y13, Y2
+	VFMADD231PS  832(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20606,7 +20606,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  960(DX), Y13, Y3
+	VFMADD231PS  960(CX), Y13, Y3
 	VPMOVZXBD    88(DI), Y10
 	VPMOVZXBD    120(DI), Y11
 	VPMOVZXBD    184(DI), Y12
@@ -20619,7 +20619,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  608(DX), Y13, Y0
+	VFMADD231PS  608(CX), Y13, Y0
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20629,7 +20629,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  736(DX), Y13, Y1
+	VFMADD231PS  736(CX), Y13, Y1
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20638,7 +20638,7 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  864(DX), Y13, Y2
+	VFMADD231PS  864(CX), Y13, Y2
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20647,42 +20647,42 @@ dot1Q6KAVX2_loop:
 	VCVTDQ2PS    Y13, Y13
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
-	VFMADD231PS  992(DX), Y13, Y3
+	VFMADD231PS  992(CX), Y13, Y3
 	ADDQ         $0x000000d2, DI
-	ADDQ         $0x00000400, DX
+	ADDQ         $0x00000400, CX
 	DECQ         R8
 	JG           dot1Q6KAVX2_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	MOVQ         ldy+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         AX, DX
+	MOVQ         ldy+8(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         AX, CX
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (DX), X0, X0
-	VMOVSS       X0, (DX)
+	VADDSS       (CX), X0, X0
+	VMOVSS       X0, (CX)
 	ADDQ         $0x00000004, AX
-	MOVQ         ldw+40(FP), DX
-	ADDQ         DX, BX
-	DECQ         SI
+	MOVQ         ldw+40(FP), CX
+	ADDQ         CX, DX
+	DECQ         BX
 	JNZ          dot1Q6KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q6KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot2Q6KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q6KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -20693,15 +20693,15 @@ dot2Q6KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q6KAVX2_loop:
-	PREFETCHT0   16384(R8)
-	PREFETCHT0   16448(R8)
-	PREFETCHT0   16512(R8)
-	PREFETCHT0   16576(R8)
+	PREFETCHT0   (R8)(SI*1)
+	PREFETCHT0   64(R8)(SI*1)
+	PREFETCHT0   128(R8)(SI*1)
+	PREFETCHT0   192(R8)(SI*1)
 	VPBROADCASTW 208(R8), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(R8), Y8
@@ -20725,7 +20725,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20736,7 +20736,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  128(DI), Y13, Y2
-	VFMADD231PS  128(DI)(DX*1), Y13, Y3
+	VFMADD231PS  128(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20746,7 +20746,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y4
-	VFMADD231PS  256(DI)(DX*1), Y13, Y5
+	VFMADD231PS  256(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20756,7 +20756,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  384(DI), Y13, Y6
-	VFMADD231PS  384(DI)(DX*1), Y13, Y7
+	VFMADD231PS  384(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    8(R8), Y10
 	VPMOVZXBD    40(R8), Y11
 	VPMOVZXBD    136(R8), Y12
@@ -20770,7 +20770,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20781,7 +20781,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  160(DI), Y13, Y2
-	VFMADD231PS  160(DI)(DX*1), Y13, Y3
+	VFMADD231PS  160(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20791,7 +20791,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y4
-	VFMADD231PS  288(DI)(DX*1), Y13, Y5
+	VFMADD231PS  288(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20801,7 +20801,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  416(DI), Y13, Y6
-	VFMADD231PS  416(DI)(DX*1), Y13, Y7
+	VFMADD231PS  416(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    16(R8), Y10
 	VPMOVZXBD    48(R8), Y11
 	VPMOVZXBD    144(R8), Y12
@@ -20815,7 +20815,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20826,7 +20826,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  192(DI), Y13, Y2
-	VFMADD231PS  192(DI)(DX*1), Y13, Y3
+	VFMADD231PS  192(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20836,7 +20836,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y4
-	VFMADD231PS  320(DI)(DX*1), Y13, Y5
+	VFMADD231PS  320(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20846,7 +20846,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  448(DI), Y13, Y6
-	VFMADD231PS  448(DI)(DX*1), Y13, Y7
+	VFMADD231PS  448(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    24(R8), Y10
 	VPMOVZXBD    56(R8), Y11
 	VPMOVZXBD    152(R8), Y12
@@ -20860,7 +20860,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20871,7 +20871,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  224(DI), Y13, Y2
-	VFMADD231PS  224(DI)(DX*1), Y13, Y3
+	VFMADD231PS  224(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20881,7 +20881,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y4
-	VFMADD231PS  352(DI)(DX*1), Y13, Y5
+	VFMADD231PS  352(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20891,7 +20891,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  480(DI), Y13, Y6
-	VFMADD231PS  480(DI)(DX*1), Y13, Y7
+	VFMADD231PS  480(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    64(R8), Y10
 	VPMOVZXBD    96(R8), Y11
 	VPMOVZXBD    160(R8), Y12
@@ -20905,7 +20905,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20916,7 +20916,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  640(DI), Y13, Y2
-	VFMADD231PS  640(DI)(DX*1), Y13, Y3
+	VFMADD231PS  640(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20926,7 +20926,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y4
-	VFMADD231PS  768(DI)(DX*1), Y13, Y5
+	VFMADD231PS  768(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20936,7 +20936,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  896(DI), Y13, Y6
-	VFMADD231PS  896(DI)(DX*1), Y13, Y7
+	VFMADD231PS  896(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    72(R8), Y10
 	VPMOVZXBD    104(R8), Y11
 	VPMOVZXBD    168(R8), Y12
@@ -20950,7 +20950,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -20961,7 +20961,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  672(DI), Y13, Y2
-	VFMADD231PS  672(DI)(DX*1), Y13, Y3
+	VFMADD231PS  672(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -20971,7 +20971,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y4
-	VFMADD231PS  800(DI)(DX*1), Y13, Y5
+	VFMADD231PS  800(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -20981,7 +20981,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  928(DI), Y13, Y6
-	VFMADD231PS  928(DI)(DX*1), Y13, Y7
+	VFMADD231PS  928(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    80(R8), Y10
 	VPMOVZXBD    112(R8), Y11
 	VPMOVZXBD    176(R8), Y12
@@ -20995,7 +20995,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21006,7 +21006,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  704(DI), Y13, Y2
-	VFMADD231PS  704(DI)(DX*1), Y13, Y3
+	VFMADD231PS  704(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21016,7 +21016,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y4
-	VFMADD231PS  832(DI)(DX*1), Y13, Y5
+	VFMADD231PS  832(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21026,7 +21026,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  960(DI), Y13, Y6
-	VFMADD231PS  960(DI)(DX*1), Y13, Y7
+	VFMADD231PS  960(DI)(CX*1), Y13, Y7
 	VPMOVZXBD    88(R8), Y10
 	VPMOVZXBD    120(R8), Y11
 	VPMOVZXBD    184(R8), Y12
@@ -21040,7 +21040,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21051,7 +21051,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  736(DI), Y13, Y2
-	VFMADD231PS  736(DI)(DX*1), Y13, Y3
+	VFMADD231PS  736(DI)(CX*1), Y13, Y3
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21061,7 +21061,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y4
-	VFMADD231PS  864(DI)(DX*1), Y13, Y5
+	VFMADD231PS  864(DI)(CX*1), Y13, Y5
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21071,7 +21071,7 @@ dot2Q6KAVX2_loop:
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  992(DI), Y13, Y6
-	VFMADD231PS  992(DI)(DX*1), Y13, Y7
+	VFMADD231PS  992(DI)(CX*1), Y13, Y7
 	ADDQ         $0x000000d2, R8
 	ADDQ         $0x00000400, DI
 	DECQ         R9
@@ -21103,21 +21103,21 @@ dot2Q6KAVX2_loop:
 	VMOVSS       X1, (R8)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot2Q6KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q6KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot4Q6KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q6KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -21128,17 +21128,17 @@ dot4Q6KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q6KAVX2_loop:
-	PREFETCHT0   16384(R9)
-	PREFETCHT0   16448(R9)
-	PREFETCHT0   16512(R9)
-	PREFETCHT0   16576(R9)
+	PREFETCHT0   (R9)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
+	PREFETCHT0   128(R9)(SI*1)
+	PREFETCHT0   192(R9)(SI*1)
 	VPBROADCASTW 208(R9), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(R9), Y8
@@ -21162,8 +21162,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
-	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*2), Y13, Y2
 	VFMADD231PS  (R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21175,8 +21175,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  128(DI), Y13, Y4
-	VFMADD231PS  128(DI)(DX*1), Y13, Y5
-	VFMADD231PS  128(DI)(DX*2), Y13, Y6
+	VFMADD231PS  128(DI)(CX*1), Y13, Y5
+	VFMADD231PS  128(DI)(CX*2), Y13, Y6
 	VFMADD231PS  128(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21187,8 +21187,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
-	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*2), Y13, Y2
 	VFMADD231PS  256(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21199,8 +21199,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  384(DI), Y13, Y4
-	VFMADD231PS  384(DI)(DX*1), Y13, Y5
-	VFMADD231PS  384(DI)(DX*2), Y13, Y6
+	VFMADD231PS  384(DI)(CX*1), Y13, Y5
+	VFMADD231PS  384(DI)(CX*2), Y13, Y6
 	VFMADD231PS  384(R8), Y13, Y7
 	VPMOVZXBD    8(R9), Y10
 	VPMOVZXBD    40(R9), Y11
@@ -21215,8 +21215,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
-	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*2), Y13, Y2
 	VFMADD231PS  32(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21228,8 +21228,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  160(DI), Y13, Y4
-	VFMADD231PS  160(DI)(DX*1), Y13, Y5
-	VFMADD231PS  160(DI)(DX*2), Y13, Y6
+	VFMADD231PS  160(DI)(CX*1), Y13, Y5
+	VFMADD231PS  160(DI)(CX*2), Y13, Y6
 	VFMADD231PS  160(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21240,8 +21240,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y0
-	VFMADD231PS  288(DI)(DX*1), Y13, Y1
-	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(DI)(CX*1), Y13, Y1
+	VFMADD231PS  288(DI)(CX*2), Y13, Y2
 	VFMADD231PS  288(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21252,8 +21252,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  416(DI), Y13, Y4
-	VFMADD231PS  416(DI)(DX*1), Y13, Y5
-	VFMADD231PS  416(DI)(DX*2), Y13, Y6
+	VFMADD231PS  416(DI)(CX*1), Y13, Y5
+	VFMADD231PS  416(DI)(CX*2), Y13, Y6
 	VFMADD231PS  416(R8), Y13, Y7
 	VPMOVZXBD    16(R9), Y10
 	VPMOVZXBD    48(R9), Y11
@@ -21268,8 +21268,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
-	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*2), Y13, Y2
 	VFMADD231PS  64(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21281,8 +21281,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  192(DI), Y13, Y4
-	VFMADD231PS  192(DI)(DX*1), Y13, Y5
-	VFMADD231PS  192(DI)(DX*2), Y13, Y6
+	VFMADD231PS  192(DI)(CX*1), Y13, Y5
+	VFMADD231PS  192(DI)(CX*2), Y13, Y6
 	VFMADD231PS  192(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21293,8 +21293,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
-	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*2), Y13, Y2
 	VFMADD231PS  320(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21305,8 +21305,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  448(DI), Y13, Y4
-	VFMADD231PS  448(DI)(DX*1), Y13, Y5
-	VFMADD231PS  448(DI)(DX*2), Y13, Y6
+	VFMADD231PS  448(DI)(CX*1), Y13, Y5
+	VFMADD231PS  448(DI)(CX*2), Y13, Y6
 	VFMADD231PS  448(R8), Y13, Y7
 	VPMOVZXBD    24(R9), Y10
 	VPMOVZXBD    56(R9), Y11
@@ -21321,8 +21321,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21334,8 +21334,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  224(DI), Y13, Y4
-	VFMADD231PS  224(DI)(DX*1), Y13, Y5
-	VFMADD231PS  224(DI)(DX*2), Y13, Y6
+	VFMADD231PS  224(DI)(CX*1), Y13, Y5
+	VFMADD231PS  224(DI)(CX*2), Y13, Y6
 	VFMADD231PS  224(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21346,8 +21346,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y0
-	VFMADD231PS  352(DI)(DX*1), Y13, Y1
-	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(DI)(CX*1), Y13, Y1
+	VFMADD231PS  352(DI)(CX*2), Y13, Y2
 	VFMADD231PS  352(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21358,8 +21358,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  480(DI), Y13, Y4
-	VFMADD231PS  480(DI)(DX*1), Y13, Y5
-	VFMADD231PS  480(DI)(DX*2), Y13, Y6
+	VFMADD231PS  480(DI)(CX*1), Y13, Y5
+	VFMADD231PS  480(DI)(CX*2), Y13, Y6
 	VFMADD231PS  480(R8), Y13, Y7
 	VPMOVZXBD    64(R9), Y10
 	VPMOVZXBD    96(R9), Y11
@@ -21374,8 +21374,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
-	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*2), Y13, Y2
 	VFMADD231PS  512(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21387,8 +21387,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  640(DI), Y13, Y4
-	VFMADD231PS  640(DI)(DX*1), Y13, Y5
-	VFMADD231PS  640(DI)(DX*2), Y13, Y6
+	VFMADD231PS  640(DI)(CX*1), Y13, Y5
+	VFMADD231PS  640(DI)(CX*2), Y13, Y6
 	VFMADD231PS  640(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21399,8 +21399,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
-	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*2), Y13, Y2
 	VFMADD231PS  768(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21411,8 +21411,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  896(DI), Y13, Y4
-	VFMADD231PS  896(DI)(DX*1), Y13, Y5
-	VFMADD231PS  896(DI)(DX*2), Y13, Y6
+	VFMADD231PS  896(DI)(CX*1), Y13, Y5
+	VFMADD231PS  896(DI)(CX*2), Y13, Y6
 	VFMADD231PS  896(R8), Y13, Y7
 	VPMOVZXBD    72(R9), Y10
 	VPMOVZXBD    104(R9), Y11
@@ -21427,8 +21427,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
-	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*2), Y13, Y2
 	VFMADD231PS  544(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21440,8 +21440,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  672(DI), Y13, Y4
-	VFMADD231PS  672(DI)(DX*1), Y13, Y5
-	VFMADD231PS  672(DI)(DX*2), Y13, Y6
+	VFMADD231PS  672(DI)(CX*1), Y13, Y5
+	VFMADD231PS  672(DI)(CX*2), Y13, Y6
 	VFMADD231PS  672(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21452,8 +21452,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y0
-	VFMADD231PS  800(DI)(DX*1), Y13, Y1
-	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(DI)(CX*1), Y13, Y1
+	VFMADD231PS  800(DI)(CX*2), Y13, Y2
 	VFMADD231PS  800(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21464,8 +21464,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  928(DI), Y13, Y4
-	VFMADD231PS  928(DI)(DX*1), Y13, Y5
-	VFMADD231PS  928(DI)(DX*2), Y13, Y6
+	VFMADD231PS  928(DI)(CX*1), Y13, Y5
+	VFMADD231PS  928(DI)(CX*2), Y13, Y6
 	VFMADD231PS  928(R8), Y13, Y7
 	VPMOVZXBD    80(R9), Y10
 	VPMOVZXBD    112(R9), Y11
@@ -21480,8 +21480,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
-	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*2), Y13, Y2
 	VFMADD231PS  576(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21493,8 +21493,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  704(DI), Y13, Y4
-	VFMADD231PS  704(DI)(DX*1), Y13, Y5
-	VFMADD231PS  704(DI)(DX*2), Y13, Y6
+	VFMADD231PS  704(DI)(CX*1), Y13, Y5
+	VFMADD231PS  704(DI)(CX*2), Y13, Y6
 	VFMADD231PS  704(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21505,8 +21505,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
-	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*2), Y13, Y2
 	VFMADD231PS  832(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21517,8 +21517,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  960(DI), Y13, Y4
-	VFMADD231PS  960(DI)(DX*1), Y13, Y5
-	VFMADD231PS  960(DI)(DX*2), Y13, Y6
+	VFMADD231PS  960(DI)(CX*1), Y13, Y5
+	VFMADD231PS  960(DI)(CX*2), Y13, Y6
 	VFMADD231PS  960(R8), Y13, Y7
 	VPMOVZXBD    88(R9), Y10
 	VPMOVZXBD    120(R9), Y11
@@ -21533,8 +21533,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
-	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*2), Y13, Y2
 	VFMADD231PS  608(R8), Y13, Y3
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21546,8 +21546,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  736(DI), Y13, Y4
-	VFMADD231PS  736(DI)(DX*1), Y13, Y5
-	VFMADD231PS  736(DI)(DX*2), Y13, Y6
+	VFMADD231PS  736(DI)(CX*1), Y13, Y5
+	VFMADD231PS  736(DI)(CX*2), Y13, Y6
 	VFMADD231PS  736(R8), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21558,8 +21558,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y0
-	VFMADD231PS  864(DI)(DX*1), Y13, Y1
-	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(DI)(CX*1), Y13, Y1
+	VFMADD231PS  864(DI)(CX*2), Y13, Y2
 	VFMADD231PS  864(R8), Y13, Y3
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
@@ -21570,8 +21570,8 @@ dot4Q6KAVX2_loop:
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  992(DI), Y13, Y4
-	VFMADD231PS  992(DI)(DX*1), Y13, Y5
-	VFMADD231PS  992(DI)(DX*2), Y13, Y6
+	VFMADD231PS  992(DI)(CX*1), Y13, Y5
+	VFMADD231PS  992(DI)(CX*2), Y13, Y6
 	VFMADD231PS  992(R8), Y13, Y7
 	ADDQ         $0x000000d2, R9
 	ADDQ         $0x00000400, DI
@@ -21605,21 +21605,21 @@ dot4Q6KAVX2_loop:
 	VMOVSS       X11, (R9)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot4Q6KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot8Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q6KAVX2(SB), NOSPLIT, $128-64
+TEXT ·dot8Q6KAVX2(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q6KAVX2_row:
 	VXORPS Y0, Y0, Y0
@@ -21630,18 +21630,18 @@ dot8Q6KAVX2_row:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q6KAVX2_loop:
-	PREFETCHT0   16384(R10)
-	PREFETCHT0   16448(R10)
-	PREFETCHT0   16512(R10)
-	PREFETCHT0   16576(R10)
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
+	PREFETCHT0   128(R10)(SI*1)
+	PREFETCHT0   192(R10)(SI*1)
 	VPBROADCASTW 208(R10), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(R10), Y8
@@ -21665,13 +21665,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  (DI), Y13, Y0
-	VFMADD231PS  (DI)(DX*1), Y13, Y1
-	VFMADD231PS  (DI)(DX*2), Y13, Y2
+	VFMADD231PS  (DI)(CX*1), Y13, Y1
+	VFMADD231PS  (DI)(CX*2), Y13, Y2
 	VFMADD231PS  (R9), Y13, Y3
-	VFMADD231PS  (R9)(DX*1), Y13, Y4
-	VFMADD231PS  (R9)(DX*2), Y13, Y5
+	VFMADD231PS  (R9)(CX*1), Y13, Y4
+	VFMADD231PS  (R9)(CX*2), Y13, Y5
 	VFMADD231PS  (R8), Y13, Y6
-	VFMADD231PS  (R8)(DX*1), Y13, Y7
+	VFMADD231PS  (R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21682,13 +21682,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  128(DI), Y13, Y0
-	VFMADD231PS  128(DI)(DX*1), Y13, Y1
-	VFMADD231PS  128(DI)(DX*2), Y13, Y2
+	VFMADD231PS  128(DI)(CX*1), Y13, Y1
+	VFMADD231PS  128(DI)(CX*2), Y13, Y2
 	VFMADD231PS  128(R9), Y13, Y3
-	VFMADD231PS  128(R9)(DX*1), Y13, Y4
-	VFMADD231PS  128(R9)(DX*2), Y13, Y5
+	VFMADD231PS  128(R9)(CX*1), Y13, Y4
+	VFMADD231PS  128(R9)(CX*2), Y13, Y5
 	VFMADD231PS  128(R8), Y13, Y6
-	VFMADD231PS  128(R8)(DX*1), Y13, Y7
+	VFMADD231PS  128(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21698,13 +21698,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  256(DI), Y13, Y0
-	VFMADD231PS  256(DI)(DX*1), Y13, Y1
-	VFMADD231PS  256(DI)(DX*2), Y13, Y2
+	VFMADD231PS  256(DI)(CX*1), Y13, Y1
+	VFMADD231PS  256(DI)(CX*2), Y13, Y2
 	VFMADD231PS  256(R9), Y13, Y3
-	VFMADD231PS  256(R9)(DX*1), Y13, Y4
-	VFMADD231PS  256(R9)(DX*2), Y13, Y5
+	VFMADD231PS  256(R9)(CX*1), Y13, Y4
+	VFMADD231PS  256(R9)(CX*2), Y13, Y5
 	VFMADD231PS  256(R8), Y13, Y6
-	VFMADD231PS  256(R8)(DX*1), Y13, Y7
+	VFMADD231PS  256(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21714,13 +21714,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  384(DI), Y13, Y0
-	VFMADD231PS  384(DI)(DX*1), Y13, Y1
-	VFMADD231PS  384(DI)(DX*2), Y13, Y2
+	VFMADD231PS  384(DI)(CX*1), Y13, Y1
+	VFMADD231PS  384(DI)(CX*2), Y13, Y2
 	VFMADD231PS  384(R9), Y13, Y3
-	VFMADD231PS  384(R9)(DX*1), Y13, Y4
-	VFMADD231PS  384(R9)(DX*2), Y13, Y5
+	VFMADD231PS  384(R9)(CX*1), Y13, Y4
+	VFMADD231PS  384(R9)(CX*2), Y13, Y5
 	VFMADD231PS  384(R8), Y13, Y6
-	VFMADD231PS  384(R8)(DX*1), Y13, Y7
+	VFMADD231PS  384(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    8(R10), Y10
 	VPMOVZXBD    40(R10), Y11
 	VPMOVZXBD    136(R10), Y12
@@ -21734,13 +21734,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS (SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  32(DI), Y13, Y0
-	VFMADD231PS  32(DI)(DX*1), Y13, Y1
-	VFMADD231PS  32(DI)(DX*2), Y13, Y2
+	VFMADD231PS  32(DI)(CX*1), Y13, Y1
+	VFMADD231PS  32(DI)(CX*2), Y13, Y2
 	VFMADD231PS  32(R9), Y13, Y3
-	VFMADD231PS  32(R9)(DX*1), Y13, Y4
-	VFMADD231PS  32(R9)(DX*2), Y13, Y5
+	VFMADD231PS  32(R9)(CX*1), Y13, Y4
+	VFMADD231PS  32(R9)(CX*2), Y13, Y5
 	VFMADD231PS  32(R8), Y13, Y6
-	VFMADD231PS  32(R8)(DX*1), Y13, Y7
+	VFMADD231PS  32(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21751,13 +21751,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 8(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  160(DI), Y13, Y0
-	VFMADD231PS  160(DI)(DX*1), Y13, Y1
-	VFMADD231PS  160(DI)(DX*2), Y13, Y2
+	VFMADD231PS  160(DI)(CX*1), Y13, Y1
+	VFMADD231PS  160(DI)(CX*2), Y13, Y2
 	VFMADD231PS  160(R9), Y13, Y3
-	VFMADD231PS  160(R9)(DX*1), Y13, Y4
-	VFMADD231PS  160(R9)(DX*2), Y13, Y5
+	VFMADD231PS  160(R9)(CX*1), Y13, Y4
+	VFMADD231PS  160(R9)(CX*2), Y13, Y5
 	VFMADD231PS  160(R8), Y13, Y6
-	VFMADD231PS  160(R8)(DX*1), Y13, Y7
+	VFMADD231PS  160(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21767,13 +21767,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 16(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  288(DI), Y13, Y0
-	VFMADD231PS  288(DI)(DX*1), Y13, Y1
-	VFMADD231PS  288(DI)(DX*2), Y13, Y2
+	VFMADD231PS  288(DI)(CX*1), Y13, Y1
+	VFMADD231PS  288(DI)(CX*2), Y13, Y2
 	VFMADD231PS  288(R9), Y13, Y3
-	VFMADD231PS  288(R9)(DX*1), Y13, Y4
-	VFMADD231PS  288(R9)(DX*2), Y13, Y5
+	VFMADD231PS  288(R9)(CX*1), Y13, Y4
+	VFMADD231PS  288(R9)(CX*2), Y13, Y5
 	VFMADD231PS  288(R8), Y13, Y6
-	VFMADD231PS  288(R8)(DX*1), Y13, Y7
+	VFMADD231PS  288(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21783,13 +21783,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 24(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  416(DI), Y13, Y0
-	VFMADD231PS  416(DI)(DX*1), Y13, Y1
-	VFMADD231PS  416(DI)(DX*2), Y13, Y2
+	VFMADD231PS  416(DI)(CX*1), Y13, Y1
+	VFMADD231PS  416(DI)(CX*2), Y13, Y2
 	VFMADD231PS  416(R9), Y13, Y3
-	VFMADD231PS  416(R9)(DX*1), Y13, Y4
-	VFMADD231PS  416(R9)(DX*2), Y13, Y5
+	VFMADD231PS  416(R9)(CX*1), Y13, Y4
+	VFMADD231PS  416(R9)(CX*2), Y13, Y5
 	VFMADD231PS  416(R8), Y13, Y6
-	VFMADD231PS  416(R8)(DX*1), Y13, Y7
+	VFMADD231PS  416(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    16(R10), Y10
 	VPMOVZXBD    48(R10), Y11
 	VPMOVZXBD    144(R10), Y12
@@ -21803,13 +21803,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  64(DI), Y13, Y0
-	VFMADD231PS  64(DI)(DX*1), Y13, Y1
-	VFMADD231PS  64(DI)(DX*2), Y13, Y2
+	VFMADD231PS  64(DI)(CX*1), Y13, Y1
+	VFMADD231PS  64(DI)(CX*2), Y13, Y2
 	VFMADD231PS  64(R9), Y13, Y3
-	VFMADD231PS  64(R9)(DX*1), Y13, Y4
-	VFMADD231PS  64(R9)(DX*2), Y13, Y5
+	VFMADD231PS  64(R9)(CX*1), Y13, Y4
+	VFMADD231PS  64(R9)(CX*2), Y13, Y5
 	VFMADD231PS  64(R8), Y13, Y6
-	VFMADD231PS  64(R8)(DX*1), Y13, Y7
+	VFMADD231PS  64(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21820,13 +21820,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  192(DI), Y13, Y0
-	VFMADD231PS  192(DI)(DX*1), Y13, Y1
-	VFMADD231PS  192(DI)(DX*2), Y13, Y2
+	VFMADD231PS  192(DI)(CX*1), Y13, Y1
+	VFMADD231PS  192(DI)(CX*2), Y13, Y2
 	VFMADD231PS  192(R9), Y13, Y3
-	VFMADD231PS  192(R9)(DX*1), Y13, Y4
-	VFMADD231PS  192(R9)(DX*2), Y13, Y5
+	VFMADD231PS  192(R9)(CX*1), Y13, Y4
+	VFMADD231PS  192(R9)(CX*2), Y13, Y5
 	VFMADD231PS  192(R8), Y13, Y6
-	VFMADD231PS  192(R8)(DX*1), Y13, Y7
+	VFMADD231PS  192(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21836,13 +21836,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  320(DI), Y13, Y0
-	VFMADD231PS  320(DI)(DX*1), Y13, Y1
-	VFMADD231PS  320(DI)(DX*2), Y13, Y2
+	VFMADD231PS  320(DI)(CX*1), Y13, Y1
+	VFMADD231PS  320(DI)(CX*2), Y13, Y2
 	VFMADD231PS  320(R9), Y13, Y3
-	VFMADD231PS  320(R9)(DX*1), Y13, Y4
-	VFMADD231PS  320(R9)(DX*2), Y13, Y5
+	VFMADD231PS  320(R9)(CX*1), Y13, Y4
+	VFMADD231PS  320(R9)(CX*2), Y13, Y5
 	VFMADD231PS  320(R8), Y13, Y6
-	VFMADD231PS  320(R8)(DX*1), Y13, Y7
+	VFMADD231PS  320(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21852,13 +21852,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  448(DI), Y13, Y0
-	VFMADD231PS  448(DI)(DX*1), Y13, Y1
-	VFMADD231PS  448(DI)(DX*2), Y13, Y2
+	VFMADD231PS  448(DI)(CX*1), Y13, Y1
+	VFMADD231PS  448(DI)(CX*2), Y13, Y2
 	VFMADD231PS  448(R9), Y13, Y3
-	VFMADD231PS  448(R9)(DX*1), Y13, Y4
-	VFMADD231PS  448(R9)(DX*2), Y13, Y5
+	VFMADD231PS  448(R9)(CX*1), Y13, Y4
+	VFMADD231PS  448(R9)(CX*2), Y13, Y5
 	VFMADD231PS  448(R8), Y13, Y6
-	VFMADD231PS  448(R8)(DX*1), Y13, Y7
+	VFMADD231PS  448(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    24(R10), Y10
 	VPMOVZXBD    56(R10), Y11
 	VPMOVZXBD    152(R10), Y12
@@ -21872,13 +21872,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 4(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  96(DI), Y13, Y0
-	VFMADD231PS  96(DI)(DX*1), Y13, Y1
-	VFMADD231PS  96(DI)(DX*2), Y13, Y2
+	VFMADD231PS  96(DI)(CX*1), Y13, Y1
+	VFMADD231PS  96(DI)(CX*2), Y13, Y2
 	VFMADD231PS  96(R9), Y13, Y3
-	VFMADD231PS  96(R9)(DX*1), Y13, Y4
-	VFMADD231PS  96(R9)(DX*2), Y13, Y5
+	VFMADD231PS  96(R9)(CX*1), Y13, Y4
+	VFMADD231PS  96(R9)(CX*2), Y13, Y5
 	VFMADD231PS  96(R8), Y13, Y6
-	VFMADD231PS  96(R8)(DX*1), Y13, Y7
+	VFMADD231PS  96(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21889,13 +21889,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 12(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  224(DI), Y13, Y0
-	VFMADD231PS  224(DI)(DX*1), Y13, Y1
-	VFMADD231PS  224(DI)(DX*2), Y13, Y2
+	VFMADD231PS  224(DI)(CX*1), Y13, Y1
+	VFMADD231PS  224(DI)(CX*2), Y13, Y2
 	VFMADD231PS  224(R9), Y13, Y3
-	VFMADD231PS  224(R9)(DX*1), Y13, Y4
-	VFMADD231PS  224(R9)(DX*2), Y13, Y5
+	VFMADD231PS  224(R9)(CX*1), Y13, Y4
+	VFMADD231PS  224(R9)(CX*2), Y13, Y5
 	VFMADD231PS  224(R8), Y13, Y6
-	VFMADD231PS  224(R8)(DX*1), Y13, Y7
+	VFMADD231PS  224(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21905,13 +21905,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 20(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  352(DI), Y13, Y0
-	VFMADD231PS  352(DI)(DX*1), Y13, Y1
-	VFMADD231PS  352(DI)(DX*2), Y13, Y2
+	VFMADD231PS  352(DI)(CX*1), Y13, Y1
+	VFMADD231PS  352(DI)(CX*2), Y13, Y2
 	VFMADD231PS  352(R9), Y13, Y3
-	VFMADD231PS  352(R9)(DX*1), Y13, Y4
-	VFMADD231PS  352(R9)(DX*2), Y13, Y5
+	VFMADD231PS  352(R9)(CX*1), Y13, Y4
+	VFMADD231PS  352(R9)(CX*2), Y13, Y5
 	VFMADD231PS  352(R8), Y13, Y6
-	VFMADD231PS  352(R8)(DX*1), Y13, Y7
+	VFMADD231PS  352(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21921,13 +21921,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 28(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  480(DI), Y13, Y0
-	VFMADD231PS  480(DI)(DX*1), Y13, Y1
-	VFMADD231PS  480(DI)(DX*2), Y13, Y2
+	VFMADD231PS  480(DI)(CX*1), Y13, Y1
+	VFMADD231PS  480(DI)(CX*2), Y13, Y2
 	VFMADD231PS  480(R9), Y13, Y3
-	VFMADD231PS  480(R9)(DX*1), Y13, Y4
-	VFMADD231PS  480(R9)(DX*2), Y13, Y5
+	VFMADD231PS  480(R9)(CX*1), Y13, Y4
+	VFMADD231PS  480(R9)(CX*2), Y13, Y5
 	VFMADD231PS  480(R8), Y13, Y6
-	VFMADD231PS  480(R8)(DX*1), Y13, Y7
+	VFMADD231PS  480(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    64(R10), Y10
 	VPMOVZXBD    96(R10), Y11
 	VPMOVZXBD    160(R10), Y12
@@ -21941,13 +21941,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  512(DI), Y13, Y0
-	VFMADD231PS  512(DI)(DX*1), Y13, Y1
-	VFMADD231PS  512(DI)(DX*2), Y13, Y2
+	VFMADD231PS  512(DI)(CX*1), Y13, Y1
+	VFMADD231PS  512(DI)(CX*2), Y13, Y2
 	VFMADD231PS  512(R9), Y13, Y3
-	VFMADD231PS  512(R9)(DX*1), Y13, Y4
-	VFMADD231PS  512(R9)(DX*2), Y13, Y5
+	VFMADD231PS  512(R9)(CX*1), Y13, Y4
+	VFMADD231PS  512(R9)(CX*2), Y13, Y5
 	VFMADD231PS  512(R8), Y13, Y6
-	VFMADD231PS  512(R8)(DX*1), Y13, Y7
+	VFMADD231PS  512(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -21958,13 +21958,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  640(DI), Y13, Y0
-	VFMADD231PS  640(DI)(DX*1), Y13, Y1
-	VFMADD231PS  640(DI)(DX*2), Y13, Y2
+	VFMADD231PS  640(DI)(CX*1), Y13, Y1
+	VFMADD231PS  640(DI)(CX*2), Y13, Y2
 	VFMADD231PS  640(R9), Y13, Y3
-	VFMADD231PS  640(R9)(DX*1), Y13, Y4
-	VFMADD231PS  640(R9)(DX*2), Y13, Y5
+	VFMADD231PS  640(R9)(CX*1), Y13, Y4
+	VFMADD231PS  640(R9)(CX*2), Y13, Y5
 	VFMADD231PS  640(R8), Y13, Y6
-	VFMADD231PS  640(R8)(DX*1), Y13, Y7
+	VFMADD231PS  640(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -21974,13 +21974,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  768(DI), Y13, Y0
-	VFMADD231PS  768(DI)(DX*1), Y13, Y1
-	VFMADD231PS  768(DI)(DX*2), Y13, Y2
+	VFMADD231PS  768(DI)(CX*1), Y13, Y1
+	VFMADD231PS  768(DI)(CX*2), Y13, Y2
 	VFMADD231PS  768(R9), Y13, Y3
-	VFMADD231PS  768(R9)(DX*1), Y13, Y4
-	VFMADD231PS  768(R9)(DX*2), Y13, Y5
+	VFMADD231PS  768(R9)(CX*1), Y13, Y4
+	VFMADD231PS  768(R9)(CX*2), Y13, Y5
 	VFMADD231PS  768(R8), Y13, Y6
-	VFMADD231PS  768(R8)(DX*1), Y13, Y7
+	VFMADD231PS  768(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -21990,13 +21990,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  896(DI), Y13, Y0
-	VFMADD231PS  896(DI)(DX*1), Y13, Y1
-	VFMADD231PS  896(DI)(DX*2), Y13, Y2
+	VFMADD231PS  896(DI)(CX*1), Y13, Y1
+	VFMADD231PS  896(DI)(CX*2), Y13, Y2
 	VFMADD231PS  896(R9), Y13, Y3
-	VFMADD231PS  896(R9)(DX*1), Y13, Y4
-	VFMADD231PS  896(R9)(DX*2), Y13, Y5
+	VFMADD231PS  896(R9)(CX*1), Y13, Y4
+	VFMADD231PS  896(R9)(CX*2), Y13, Y5
 	VFMADD231PS  896(R8), Y13, Y6
-	VFMADD231PS  896(R8)(DX*1), Y13, Y7
+	VFMADD231PS  896(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    72(R10), Y10
 	VPMOVZXBD    104(R10), Y11
 	VPMOVZXBD    168(R10), Y12
@@ -22010,13 +22010,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 32(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  544(DI), Y13, Y0
-	VFMADD231PS  544(DI)(DX*1), Y13, Y1
-	VFMADD231PS  544(DI)(DX*2), Y13, Y2
+	VFMADD231PS  544(DI)(CX*1), Y13, Y1
+	VFMADD231PS  544(DI)(CX*2), Y13, Y2
 	VFMADD231PS  544(R9), Y13, Y3
-	VFMADD231PS  544(R9)(DX*1), Y13, Y4
-	VFMADD231PS  544(R9)(DX*2), Y13, Y5
+	VFMADD231PS  544(R9)(CX*1), Y13, Y4
+	VFMADD231PS  544(R9)(CX*2), Y13, Y5
 	VFMADD231PS  544(R8), Y13, Y6
-	VFMADD231PS  544(R8)(DX*1), Y13, Y7
+	VFMADD231PS  544(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -22027,13 +22027,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 40(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  672(DI), Y13, Y0
-	VFMADD231PS  672(DI)(DX*1), Y13, Y1
-	VFMADD231PS  672(DI)(DX*2), Y13, Y2
+	VFMADD231PS  672(DI)(CX*1), Y13, Y1
+	VFMADD231PS  672(DI)(CX*2), Y13, Y2
 	VFMADD231PS  672(R9), Y13, Y3
-	VFMADD231PS  672(R9)(DX*1), Y13, Y4
-	VFMADD231PS  672(R9)(DX*2), Y13, Y5
+	VFMADD231PS  672(R9)(CX*1), Y13, Y4
+	VFMADD231PS  672(R9)(CX*2), Y13, Y5
 	VFMADD231PS  672(R8), Y13, Y6
-	VFMADD231PS  672(R8)(DX*1), Y13, Y7
+	VFMADD231PS  672(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -22043,13 +22043,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 48(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  800(DI), Y13, Y0
-	VFMADD231PS  800(DI)(DX*1), Y13, Y1
-	VFMADD231PS  800(DI)(DX*2), Y13, Y2
+	VFMADD231PS  800(DI)(CX*1), Y13, Y1
+	VFMADD231PS  800(DI)(CX*2), Y13, Y2
 	VFMADD231PS  800(R9), Y13, Y3
-	VFMADD231PS  800(R9)(DX*1), Y13, Y4
-	VFMADD231PS  800(R9)(DX*2), Y13, Y5
+	VFMADD231PS  800(R9)(CX*1), Y13, Y4
+	VFMADD231PS  800(R9)(CX*2), Y13, Y5
 	VFMADD231PS  800(R8), Y13, Y6
-	VFMADD231PS  800(R8)(DX*1), Y13, Y7
+	VFMADD231PS  800(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -22059,13 +22059,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 56(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  928(DI), Y13, Y0
-	VFMADD231PS  928(DI)(DX*1), Y13, Y1
-	VFMADD231PS  928(DI)(DX*2), Y13, Y2
+	VFMADD231PS  928(DI)(CX*1), Y13, Y1
+	VFMADD231PS  928(DI)(CX*2), Y13, Y2
 	VFMADD231PS  928(R9), Y13, Y3
-	VFMADD231PS  928(R9)(DX*1), Y13, Y4
-	VFMADD231PS  928(R9)(DX*2), Y13, Y5
+	VFMADD231PS  928(R9)(CX*1), Y13, Y4
+	VFMADD231PS  928(R9)(CX*2), Y13, Y5
 	VFMADD231PS  928(R8), Y13, Y6
-	VFMADD231PS  928(R8)(DX*1), Y13, Y7
+	VFMADD231PS  928(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    80(R10), Y10
 	VPMOVZXBD    112(R10), Y11
 	VPMOVZXBD    176(R10), Y12
@@ -22079,13 +22079,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  576(DI), Y13, Y0
-	VFMADD231PS  576(DI)(DX*1), Y13, Y1
-	VFMADD231PS  576(DI)(DX*2), Y13, Y2
+	VFMADD231PS  576(DI)(CX*1), Y13, Y1
+	VFMADD231PS  576(DI)(CX*2), Y13, Y2
 	VFMADD231PS  576(R9), Y13, Y3
-	VFMADD231PS  576(R9)(DX*1), Y13, Y4
-	VFMADD231PS  576(R9)(DX*2), Y13, Y5
+	VFMADD231PS  576(R9)(CX*1), Y13, Y4
+	VFMADD231PS  576(R9)(CX*2), Y13, Y5
 	VFMADD231PS  576(R8), Y13, Y6
-	VFMADD231PS  576(R8)(DX*1), Y13, Y7
+	VFMADD231PS  576(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -22096,13 +22096,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  704(DI), Y13, Y0
-	VFMADD231PS  704(DI)(DX*1), Y13, Y1
-	VFMADD231PS  704(DI)(DX*2), Y13, Y2
+	VFMADD231PS  704(DI)(CX*1), Y13, Y1
+	VFMADD231PS  704(DI)(CX*2), Y13, Y2
 	VFMADD231PS  704(R9), Y13, Y3
-	VFMADD231PS  704(R9)(DX*1), Y13, Y4
-	VFMADD231PS  704(R9)(DX*2), Y13, Y5
+	VFMADD231PS  704(R9)(CX*1), Y13, Y4
+	VFMADD231PS  704(R9)(CX*2), Y13, Y5
 	VFMADD231PS  704(R8), Y13, Y6
-	VFMADD231PS  704(R8)(DX*1), Y13, Y7
+	VFMADD231PS  704(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -22112,13 +22112,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  832(DI), Y13, Y0
-	VFMADD231PS  832(DI)(DX*1), Y13, Y1
-	VFMADD231PS  832(DI)(DX*2), Y13, Y2
+	VFMADD231PS  832(DI)(CX*1), Y13, Y1
+	VFMADD231PS  832(DI)(CX*2), Y13, Y2
 	VFMADD231PS  832(R9), Y13, Y3
-	VFMADD231PS  832(R9)(DX*1), Y13, Y4
-	VFMADD231PS  832(R9)(DX*2), Y13, Y5
+	VFMADD231PS  832(R9)(CX*1), Y13, Y4
+	VFMADD231PS  832(R9)(CX*2), Y13, Y5
 	VFMADD231PS  832(R8), Y13, Y6
-	VFMADD231PS  832(R8)(DX*1), Y13, Y7
+	VFMADD231PS  832(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -22128,13 +22128,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  960(DI), Y13, Y0
-	VFMADD231PS  960(DI)(DX*1), Y13, Y1
-	VFMADD231PS  960(DI)(DX*2), Y13, Y2
+	VFMADD231PS  960(DI)(CX*1), Y13, Y1
+	VFMADD231PS  960(DI)(CX*2), Y13, Y2
 	VFMADD231PS  960(R9), Y13, Y3
-	VFMADD231PS  960(R9)(DX*1), Y13, Y4
-	VFMADD231PS  960(R9)(DX*2), Y13, Y5
+	VFMADD231PS  960(R9)(CX*1), Y13, Y4
+	VFMADD231PS  960(R9)(CX*2), Y13, Y5
 	VFMADD231PS  960(R8), Y13, Y6
-	VFMADD231PS  960(R8)(DX*1), Y13, Y7
+	VFMADD231PS  960(R8)(CX*1), Y13, Y7
 	VPMOVZXBD    88(R10), Y10
 	VPMOVZXBD    120(R10), Y11
 	VPMOVZXBD    184(R10), Y12
@@ -22148,13 +22148,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 36(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  608(DI), Y13, Y0
-	VFMADD231PS  608(DI)(DX*1), Y13, Y1
-	VFMADD231PS  608(DI)(DX*2), Y13, Y2
+	VFMADD231PS  608(DI)(CX*1), Y13, Y1
+	VFMADD231PS  608(DI)(CX*2), Y13, Y2
 	VFMADD231PS  608(R9), Y13, Y3
-	VFMADD231PS  608(R9)(DX*1), Y13, Y4
-	VFMADD231PS  608(R9)(DX*2), Y13, Y5
+	VFMADD231PS  608(R9)(CX*1), Y13, Y4
+	VFMADD231PS  608(R9)(CX*2), Y13, Y5
 	VFMADD231PS  608(R8), Y13, Y6
-	VFMADD231PS  608(R8)(DX*1), Y13, Y7
+	VFMADD231PS  608(R8)(CX*1), Y13, Y7
 	VPSLLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y13
@@ -22165,13 +22165,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 44(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  736(DI), Y13, Y0
-	VFMADD231PS  736(DI)(DX*1), Y13, Y1
-	VFMADD231PS  736(DI)(DX*2), Y13, Y2
+	VFMADD231PS  736(DI)(CX*1), Y13, Y1
+	VFMADD231PS  736(DI)(CX*2), Y13, Y2
 	VFMADD231PS  736(R9), Y13, Y3
-	VFMADD231PS  736(R9)(DX*1), Y13, Y4
-	VFMADD231PS  736(R9)(DX*2), Y13, Y5
+	VFMADD231PS  736(R9)(CX*1), Y13, Y4
+	VFMADD231PS  736(R9)(CX*2), Y13, Y5
 	VFMADD231PS  736(R8), Y13, Y6
-	VFMADD231PS  736(R8)(DX*1), Y13, Y7
+	VFMADD231PS  736(R8)(CX*1), Y13, Y7
 	VMOVDQA      Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y10, Y13
@@ -22181,13 +22181,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 52(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  864(DI), Y13, Y0
-	VFMADD231PS  864(DI)(DX*1), Y13, Y1
-	VFMADD231PS  864(DI)(DX*2), Y13, Y2
+	VFMADD231PS  864(DI)(CX*1), Y13, Y1
+	VFMADD231PS  864(DI)(CX*2), Y13, Y2
 	VFMADD231PS  864(R9), Y13, Y3
-	VFMADD231PS  864(R9)(DX*1), Y13, Y4
-	VFMADD231PS  864(R9)(DX*2), Y13, Y5
+	VFMADD231PS  864(R9)(CX*1), Y13, Y4
+	VFMADD231PS  864(R9)(CX*2), Y13, Y5
 	VFMADD231PS  864(R8), Y13, Y6
-	VFMADD231PS  864(R8)(DX*1), Y13, Y7
+	VFMADD231PS  864(R8)(CX*1), Y13, Y7
 	VPSRLD       $0x02, Y12, Y8
 	VPAND        fortyeight<>+0(SB), Y8, Y8
 	VPSRLD       $0x04, Y11, Y13
@@ -22197,13 +22197,13 @@ dot8Q6KAVX2_loop:
 	VBROADCASTSS 60(SP), Y9
 	VMULPS       Y9, Y13, Y13
 	VFMADD231PS  992(DI), Y13, Y0
-	VFMADD231PS  992(DI)(DX*1), Y13, Y1
-	VFMADD231PS  992(DI)(DX*2), Y13, Y2
+	VFMADD231PS  992(DI)(CX*1), Y13, Y1
+	VFMADD231PS  992(DI)(CX*2), Y13, Y2
 	VFMADD231PS  992(R9), Y13, Y3
-	VFMADD231PS  992(R9)(DX*1), Y13, Y4
-	VFMADD231PS  992(R9)(DX*2), Y13, Y5
+	VFMADD231PS  992(R9)(CX*1), Y13, Y4
+	VFMADD231PS  992(R9)(CX*2), Y13, Y5
 	VFMADD231PS  992(R8), Y13, Y6
-	VFMADD231PS  992(R8)(DX*1), Y13, Y7
+	VFMADD231PS  992(R8)(CX*1), Y13, Y7
 	ADDQ         $0x000000d2, R10
 	ADDQ         $0x00000400, DI
 	ADDQ         $0x00000400, R9
@@ -22250,36 +22250,36 @@ dot8Q6KAVX2_loop:
 	VMOVSS       X11, (R9)(DI*1)
 	ADDQ         $0x00000004, AX
 	MOVQ         ldw+40(FP), DI
-	ADDQ         DI, BX
-	DECQ         SI
+	ADDQ         DI, DX
+	DECQ         BX
 	JNZ          dot8Q6KAVX2_row
 	VZEROUPPER
 	RET
 
-// func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot1Q6KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot1Q6KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot1Q6KAVX512_row:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   CX, DX
-	MOVQ   BX, DI
+	MOVQ   x+16(FP), CX
+	MOVQ   DX, DI
 	MOVQ   blocks+56(FP), R8
 
 dot1Q6KAVX512_loop:
-	PREFETCHT0    16384(DI)
-	PREFETCHT0    16448(DI)
-	PREFETCHT0    16512(DI)
-	PREFETCHT0    16576(DI)
+	PREFETCHT0    (DI)(SI*1)
+	PREFETCHT0    64(DI)(SI*1)
+	PREFETCHT0    128(DI)(SI*1)
+	PREFETCHT0    192(DI)(SI*1)
 	VPBROADCASTW  208(DI), X10
 	VCVTPH2PS     X10, Y10
 	VPMOVSXBD     192(DI), Y8
@@ -22302,7 +22302,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  (SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   (DX), Z13, Z0
+	VFMADD231PS   (CX), Z13, Z0
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22312,7 +22312,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  8(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   128(DX), Z13, Z1
+	VFMADD231PS   128(CX), Z13, Z1
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22321,7 +22321,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  16(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   256(DX), Z13, Z2
+	VFMADD231PS   256(CX), Z13, Z2
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22330,7 +22330,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  24(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   384(DX), Z13, Z3
+	VFMADD231PS   384(CX), Z13, Z3
 	VPMOVZXBD     16(DI), Z10
 	VPMOVZXBD     48(DI), Z11
 	VPMOVZXBD     144(DI), Z12
@@ -22343,7 +22343,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  4(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   64(DX), Z13, Z0
+	VFMADD231PS   64(CX), Z13, Z0
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22353,7 +22353,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  12(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   192(DX), Z13, Z1
+	VFMADD231PS   192(CX), Z13, Z1
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22362,7 +22362,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  20(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   320(DX), Z13, Z2
+	VFMADD231PS   320(CX), Z13, Z2
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22371,7 +22371,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  28(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   448(DX), Z13, Z3
+	VFMADD231PS   448(CX), Z13, Z3
 	VPMOVZXBD     64(DI), Z10
 	VPMOVZXBD     96(DI), Z11
 	VPMOVZXBD     160(DI), Z12
@@ -22384,7 +22384,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  32(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   512(DX), Z13, Z0
+	VFMADD231PS   512(CX), Z13, Z0
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22394,7 +22394,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  40(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   640(DX), Z13, Z1
+	VFMADD231PS   640(CX), Z13, Z1
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22403,7 +22403,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  48(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   768(DX), Z13, Z2
+	VFMADD231PS   768(CX), Z13, Z2
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22412,7 +22412,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  56(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   896(DX), Z13, Z3
+	VFMADD231PS   896(CX), Z13, Z3
 	VPMOVZXBD     80(DI), Z10
 	VPMOVZXBD     112(DI), Z11
 	VPMOVZXBD     176(DI), Z12
@@ -22425,7 +22425,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  36(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   576(DX), Z13, Z0
+	VFMADD231PS   576(CX), Z13, Z0
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22435,7 +22435,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  44(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   704(DX), Z13, Z1
+	VFMADD231PS   704(CX), Z13, Z1
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22444,7 +22444,7 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  52(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   832(DX), Z13, Z2
+	VFMADD231PS   832(CX), Z13, Z2
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22453,17 +22453,17 @@ dot1Q6KAVX512_loop:
 	VCVTDQ2PS     Z13, Z13
 	VBROADCASTSS  60(SP), Z9
 	VMULPS        Z9, Z13, Z13
-	VFMADD231PS   960(DX), Z13, Z3
+	VFMADD231PS   960(CX), Z13, Z3
 	ADDQ          $0x000000d2, DI
-	ADDQ          $0x00000400, DX
+	ADDQ          $0x00000400, CX
 	DECQ          R8
 	JG            dot1Q6KAVX512_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
-	MOVQ          ldy+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          AX, DX
+	MOVQ          ldy+8(FP), CX
+	SHLQ          $0x02, CX
+	MOVQ          AX, CX
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -22472,25 +22472,25 @@ dot1Q6KAVX512_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (DX), X0, X0
-	VMOVSS        X0, (DX)
+	VADDSS        (CX), X0, X0
+	VMOVSS        X0, (CX)
 	ADDQ          $0x00000004, AX
-	MOVQ          ldw+40(FP), DX
-	ADDQ          DX, BX
-	DECQ          SI
+	MOVQ          ldw+40(FP), CX
+	ADDQ          CX, DX
+	DECQ          BX
 	JNZ           dot1Q6KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot2Q6KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot2Q6KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot2Q6KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -22501,15 +22501,15 @@ dot2Q6KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	MOVQ   BX, R8
+	MOVQ   x+16(FP), DI
+	MOVQ   DX, R8
 	MOVQ   blocks+56(FP), R9
 
 dot2Q6KAVX512_loop:
-	PREFETCHT0    16384(R8)
-	PREFETCHT0    16448(R8)
-	PREFETCHT0    16512(R8)
-	PREFETCHT0    16576(R8)
+	PREFETCHT0    (R8)(SI*1)
+	PREFETCHT0    64(R8)(SI*1)
+	PREFETCHT0    128(R8)(SI*1)
+	PREFETCHT0    192(R8)(SI*1)
 	VPBROADCASTW  208(R8), X10
 	VCVTPH2PS     X10, Y10
 	VPMOVSXBD     192(R8), Y8
@@ -22533,7 +22533,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  (SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22544,7 +22544,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  8(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   128(DI), Z13, Z2
-	VFMADD231PS   128(DI)(DX*1), Z13, Z3
+	VFMADD231PS   128(DI)(CX*1), Z13, Z3
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22554,7 +22554,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  16(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z4
-	VFMADD231PS   256(DI)(DX*1), Z13, Z5
+	VFMADD231PS   256(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22564,7 +22564,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  24(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   384(DI), Z13, Z6
-	VFMADD231PS   384(DI)(DX*1), Z13, Z7
+	VFMADD231PS   384(DI)(CX*1), Z13, Z7
 	VPMOVZXBD     16(R8), Z10
 	VPMOVZXBD     48(R8), Z11
 	VPMOVZXBD     144(R8), Z12
@@ -22578,7 +22578,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  4(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22589,7 +22589,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  12(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   192(DI), Z13, Z2
-	VFMADD231PS   192(DI)(DX*1), Z13, Z3
+	VFMADD231PS   192(DI)(CX*1), Z13, Z3
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22599,7 +22599,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  20(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z4
-	VFMADD231PS   320(DI)(DX*1), Z13, Z5
+	VFMADD231PS   320(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22609,7 +22609,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  28(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   448(DI), Z13, Z6
-	VFMADD231PS   448(DI)(DX*1), Z13, Z7
+	VFMADD231PS   448(DI)(CX*1), Z13, Z7
 	VPMOVZXBD     64(R8), Z10
 	VPMOVZXBD     96(R8), Z11
 	VPMOVZXBD     160(R8), Z12
@@ -22623,7 +22623,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  32(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22634,7 +22634,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  40(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   640(DI), Z13, Z2
-	VFMADD231PS   640(DI)(DX*1), Z13, Z3
+	VFMADD231PS   640(DI)(CX*1), Z13, Z3
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22644,7 +22644,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  48(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z4
-	VFMADD231PS   768(DI)(DX*1), Z13, Z5
+	VFMADD231PS   768(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22654,7 +22654,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  56(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   896(DI), Z13, Z6
-	VFMADD231PS   896(DI)(DX*1), Z13, Z7
+	VFMADD231PS   896(DI)(CX*1), Z13, Z7
 	VPMOVZXBD     80(R8), Z10
 	VPMOVZXBD     112(R8), Z11
 	VPMOVZXBD     176(R8), Z12
@@ -22668,7 +22668,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  36(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -22679,7 +22679,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  44(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   704(DI), Z13, Z2
-	VFMADD231PS   704(DI)(DX*1), Z13, Z3
+	VFMADD231PS   704(DI)(CX*1), Z13, Z3
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -22689,7 +22689,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  52(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z4
-	VFMADD231PS   832(DI)(DX*1), Z13, Z5
+	VFMADD231PS   832(DI)(CX*1), Z13, Z5
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -22699,7 +22699,7 @@ dot2Q6KAVX512_loop:
 	VBROADCASTSS  60(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   960(DI), Z13, Z6
-	VFMADD231PS   960(DI)(DX*1), Z13, Z7
+	VFMADD231PS   960(DI)(CX*1), Z13, Z7
 	ADDQ          $0x000000d2, R8
 	ADDQ          $0x00000400, DI
 	DECQ          R9
@@ -22735,21 +22735,21 @@ dot2Q6KAVX512_loop:
 	VMOVSS        X1, (R8)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot2Q6KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot4Q6KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot4Q6KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot4Q6KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -22760,17 +22760,17 @@ dot4Q6KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R8
-	MOVQ   BX, R9
+	MOVQ   DX, R9
 	MOVQ   blocks+56(FP), R10
 
 dot4Q6KAVX512_loop:
-	PREFETCHT0    16384(R9)
-	PREFETCHT0    16448(R9)
-	PREFETCHT0    16512(R9)
-	PREFETCHT0    16576(R9)
+	PREFETCHT0    (R9)(SI*1)
+	PREFETCHT0    64(R9)(SI*1)
+	PREFETCHT0    128(R9)(SI*1)
+	PREFETCHT0    192(R9)(SI*1)
 	VPBROADCASTW  208(R9), X10
 	VCVTPH2PS     X10, Y10
 	VPMOVSXBD     192(R9), Y8
@@ -22794,8 +22794,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  (SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
-	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*2), Z13, Z2
 	VFMADD231PS   (R8), Z13, Z3
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22807,8 +22807,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  8(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   128(DI), Z13, Z4
-	VFMADD231PS   128(DI)(DX*1), Z13, Z5
-	VFMADD231PS   128(DI)(DX*2), Z13, Z6
+	VFMADD231PS   128(DI)(CX*1), Z13, Z5
+	VFMADD231PS   128(DI)(CX*2), Z13, Z6
 	VFMADD231PS   128(R8), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22819,8 +22819,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  16(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
-	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*2), Z13, Z2
 	VFMADD231PS   256(R8), Z13, Z3
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22831,8 +22831,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  24(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   384(DI), Z13, Z4
-	VFMADD231PS   384(DI)(DX*1), Z13, Z5
-	VFMADD231PS   384(DI)(DX*2), Z13, Z6
+	VFMADD231PS   384(DI)(CX*1), Z13, Z5
+	VFMADD231PS   384(DI)(CX*2), Z13, Z6
 	VFMADD231PS   384(R8), Z13, Z7
 	VPMOVZXBD     16(R9), Z10
 	VPMOVZXBD     48(R9), Z11
@@ -22847,8 +22847,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  4(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
-	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*2), Z13, Z2
 	VFMADD231PS   64(R8), Z13, Z3
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22860,8 +22860,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  12(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   192(DI), Z13, Z4
-	VFMADD231PS   192(DI)(DX*1), Z13, Z5
-	VFMADD231PS   192(DI)(DX*2), Z13, Z6
+	VFMADD231PS   192(DI)(CX*1), Z13, Z5
+	VFMADD231PS   192(DI)(CX*2), Z13, Z6
 	VFMADD231PS   192(R8), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22872,8 +22872,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  20(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z0
-	VFMADD231PS   320(DI)(DX*1), Z13, Z1
-	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(DI)(CX*1), Z13, Z1
+	VFMADD231PS   320(DI)(CX*2), Z13, Z2
 	VFMADD231PS   320(R8), Z13, Z3
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22884,8 +22884,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  28(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   448(DI), Z13, Z4
-	VFMADD231PS   448(DI)(DX*1), Z13, Z5
-	VFMADD231PS   448(DI)(DX*2), Z13, Z6
+	VFMADD231PS   448(DI)(CX*1), Z13, Z5
+	VFMADD231PS   448(DI)(CX*2), Z13, Z6
 	VFMADD231PS   448(R8), Z13, Z7
 	VPMOVZXBD     64(R9), Z10
 	VPMOVZXBD     96(R9), Z11
@@ -22900,8 +22900,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  32(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
-	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*2), Z13, Z2
 	VFMADD231PS   512(R8), Z13, Z3
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22913,8 +22913,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  40(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   640(DI), Z13, Z4
-	VFMADD231PS   640(DI)(DX*1), Z13, Z5
-	VFMADD231PS   640(DI)(DX*2), Z13, Z6
+	VFMADD231PS   640(DI)(CX*1), Z13, Z5
+	VFMADD231PS   640(DI)(CX*2), Z13, Z6
 	VFMADD231PS   640(R8), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22925,8 +22925,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  48(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
-	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*2), Z13, Z2
 	VFMADD231PS   768(R8), Z13, Z3
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22937,8 +22937,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  56(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   896(DI), Z13, Z4
-	VFMADD231PS   896(DI)(DX*1), Z13, Z5
-	VFMADD231PS   896(DI)(DX*2), Z13, Z6
+	VFMADD231PS   896(DI)(CX*1), Z13, Z5
+	VFMADD231PS   896(DI)(CX*2), Z13, Z6
 	VFMADD231PS   896(R8), Z13, Z7
 	VPMOVZXBD     80(R9), Z10
 	VPMOVZXBD     112(R9), Z11
@@ -22953,8 +22953,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  36(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
-	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*2), Z13, Z2
 	VFMADD231PS   576(R8), Z13, Z3
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22966,8 +22966,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  44(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   704(DI), Z13, Z4
-	VFMADD231PS   704(DI)(DX*1), Z13, Z5
-	VFMADD231PS   704(DI)(DX*2), Z13, Z6
+	VFMADD231PS   704(DI)(CX*1), Z13, Z5
+	VFMADD231PS   704(DI)(CX*2), Z13, Z6
 	VFMADD231PS   704(R8), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22978,8 +22978,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  52(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z0
-	VFMADD231PS   832(DI)(DX*1), Z13, Z1
-	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(DI)(CX*1), Z13, Z1
+	VFMADD231PS   832(DI)(CX*2), Z13, Z2
 	VFMADD231PS   832(R8), Z13, Z3
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
@@ -22990,8 +22990,8 @@ dot4Q6KAVX512_loop:
 	VBROADCASTSS  60(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   960(DI), Z13, Z4
-	VFMADD231PS   960(DI)(DX*1), Z13, Z5
-	VFMADD231PS   960(DI)(DX*2), Z13, Z6
+	VFMADD231PS   960(DI)(CX*1), Z13, Z5
+	VFMADD231PS   960(DI)(CX*2), Z13, Z6
 	VFMADD231PS   960(R8), Z13, Z7
 	ADDQ          $0x000000d2, R9
 	ADDQ          $0x00000400, DI
@@ -23033,21 +23033,21 @@ dot4Q6KAVX512_loop:
 	VMOVSS        X11, (R9)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot4Q6KAVX512_row
 	VZEROUPPER
 	RET
 
-// func dot8Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+// func dot8Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot8Q6KAVX512(SB), NOSPLIT, $128-64
+TEXT ·dot8Q6KAVX512(SB), NOSPLIT, $128-72
 	MOVQ y+0(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ ldx+24(FP), DX
-	MOVQ w+32(FP), BX
-	MOVQ rows+48(FP), SI
-	SHLQ $0x02, DX
+	MOVQ ldx+24(FP), CX
+	MOVQ w+32(FP), DX
+	MOVQ rows+48(FP), BX
+	MOVQ next+64(FP), SI
+	SHLQ $0x02, CX
 
 dot8Q6KAVX512_row:
 	VPXORD Z0, Z0, Z0
@@ -23058,18 +23058,18 @@ dot8Q6KAVX512_row:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   CX, DI
-	LEAQ   (DX)(DX*2), R8
+	MOVQ   x+16(FP), DI
+	LEAQ   (CX)(CX*2), R8
 	LEAQ   (DI)(R8*1), R9
 	LEAQ   (R9)(R8*1), R8
-	MOVQ   BX, R10
+	MOVQ   DX, R10
 	MOVQ   blocks+56(FP), R11
 
 dot8Q6KAVX512_loop:
-	PREFETCHT0    16384(R10)
-	PREFETCHT0    16448(R10)
-	PREFETCHT0    16512(R10)
-	PREFETCHT0    16576(R10)
+	PREFETCHT0    (R10)(SI*1)
+	PREFETCHT0    64(R10)(SI*1)
+	PREFETCHT0    128(R10)(SI*1)
+	PREFETCHT0    192(R10)(SI*1)
 	VPBROADCASTW  208(R10), X10
 	VCVTPH2PS     X10, Y10
 	VPMOVSXBD     192(R10), Y8
@@ -23093,13 +23093,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  (SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   (DI), Z13, Z0
-	VFMADD231PS   (DI)(DX*1), Z13, Z1
-	VFMADD231PS   (DI)(DX*2), Z13, Z2
+	VFMADD231PS   (DI)(CX*1), Z13, Z1
+	VFMADD231PS   (DI)(CX*2), Z13, Z2
 	VFMADD231PS   (R9), Z13, Z3
-	VFMADD231PS   (R9)(DX*1), Z13, Z4
-	VFMADD231PS   (R9)(DX*2), Z13, Z5
+	VFMADD231PS   (R9)(CX*1), Z13, Z4
+	VFMADD231PS   (R9)(CX*2), Z13, Z5
 	VFMADD231PS   (R8), Z13, Z6
-	VFMADD231PS   (R8)(DX*1), Z13, Z7
+	VFMADD231PS   (R8)(CX*1), Z13, Z7
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -23110,13 +23110,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  8(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   128(DI), Z13, Z0
-	VFMADD231PS   128(DI)(DX*1), Z13, Z1
-	VFMADD231PS   128(DI)(DX*2), Z13, Z2
+	VFMADD231PS   128(DI)(CX*1), Z13, Z1
+	VFMADD231PS   128(DI)(CX*2), Z13, Z2
 	VFMADD231PS   128(R9), Z13, Z3
-	VFMADD231PS   128(R9)(DX*1), Z13, Z4
-	VFMADD231PS   128(R9)(DX*2), Z13, Z5
+	VFMADD231PS   128(R9)(CX*1), Z13, Z4
+	VFMADD231PS   128(R9)(CX*2), Z13, Z5
 	VFMADD231PS   128(R8), Z13, Z6
-	VFMADD231PS   128(R8)(DX*1), Z13, Z7
+	VFMADD231PS   128(R8)(CX*1), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -23126,13 +23126,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  16(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   256(DI), Z13, Z0
-	VFMADD231PS   256(DI)(DX*1), Z13, Z1
-	VFMADD231PS   256(DI)(DX*2), Z13, Z2
+	VFMADD231PS   256(DI)(CX*1), Z13, Z1
+	VFMADD231PS   256(DI)(CX*2), Z13, Z2
 	VFMADD231PS   256(R9), Z13, Z3
-	VFMADD231PS   256(R9)(DX*1), Z13, Z4
-	VFMADD231PS   256(R9)(DX*2), Z13, Z5
+	VFMADD231PS   256(R9)(CX*1), Z13, Z4
+	VFMADD231PS   256(R9)(CX*2), Z13, Z5
 	VFMADD231PS   256(R8), Z13, Z6
-	VFMADD231PS   256(R8)(DX*1), Z13, Z7
+	VFMADD231PS   256(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -23142,13 +23142,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  24(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   384(DI), Z13, Z0
-	VFMADD231PS   384(DI)(DX*1), Z13, Z1
-	VFMADD231PS   384(DI)(DX*2), Z13, Z2
+	VFMADD231PS   384(DI)(CX*1), Z13, Z1
+	VFMADD231PS   384(DI)(CX*2), Z13, Z2
 	VFMADD231PS   384(R9), Z13, Z3
-	VFMADD231PS   384(R9)(DX*1), Z13, Z4
-	VFMADD231PS   384(R9)(DX*2), Z13, Z5
+	VFMADD231PS   384(R9)(CX*1), Z13, Z4
+	VFMADD231PS   384(R9)(CX*2), Z13, Z5
 	VFMADD231PS   384(R8), Z13, Z6
-	VFMADD231PS   384(R8)(DX*1), Z13, Z7
+	VFMADD231PS   384(R8)(CX*1), Z13, Z7
 	VPMOVZXBD     16(R10), Z10
 	VPMOVZXBD     48(R10), Z11
 	VPMOVZXBD     144(R10), Z12
@@ -23162,13 +23162,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  4(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   64(DI), Z13, Z0
-	VFMADD231PS   64(DI)(DX*1), Z13, Z1
-	VFMADD231PS   64(DI)(DX*2), Z13, Z2
+	VFMADD231PS   64(DI)(CX*1), Z13, Z1
+	VFMADD231PS   64(DI)(CX*2), Z13, Z2
 	VFMADD231PS   64(R9), Z13, Z3
-	VFMADD231PS   64(R9)(DX*1), Z13, Z4
-	VFMADD231PS   64(R9)(DX*2), Z13, Z5
+	VFMADD231PS   64(R9)(CX*1), Z13, Z4
+	VFMADD231PS   64(R9)(CX*2), Z13, Z5
 	VFMADD231PS   64(R8), Z13, Z6
-	VFMADD231PS   64(R8)(DX*1), Z13, Z7
+	VFMADD231PS   64(R8)(CX*1), Z13, Z7
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -23179,13 +23179,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  12(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   192(DI), Z13, Z0
-	VFMADD231PS   192(DI)(DX*1), Z13, Z1
-	VFMADD231PS   192(DI)(DX*2), Z13, Z2
+	VFMADD231PS   192(DI)(CX*1), Z13, Z1
+	VFMADD231PS   192(DI)(CX*2), Z13, Z2
 	VFMADD231PS   192(R9), Z13, Z3
-	VFMADD231PS   192(R9)(DX*1), Z13, Z4
-	VFMADD231PS   192(R9)(DX*2), Z13, Z5
+	VFMADD231PS   192(R9)(CX*1), Z13, Z4
+	VFMADD231PS   192(R9)(CX*2), Z13, Z5
 	VFMADD231PS   192(R8), Z13, Z6
-	VFMADD231PS   192(R8)(DX*1), Z13, Z7
+	VFMADD231PS   192(R8)(CX*1), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -23195,13 +23195,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  20(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   320(DI), Z13, Z0
-	VFMADD231PS   320(DI)(DX*1), Z13, Z1
-	VFMADD231PS   320(DI)(DX*2), Z13, Z2
+	VFMADD231PS   320(DI)(CX*1), Z13, Z1
+	VFMADD231PS   320(DI)(CX*2), Z13, Z2
 	VFMADD231PS   320(R9), Z13, Z3
-	VFMADD231PS   320(R9)(DX*1), Z13, Z4
-	VFMADD231PS   320(R9)(DX*2), Z13, Z5
+	VFMADD231PS   320(R9)(CX*1), Z13, Z4
+	VFMADD231PS   320(R9)(CX*2), Z13, Z5
 	VFMADD231PS   320(R8), Z13, Z6
-	VFMADD231PS   320(R8)(DX*1), Z13, Z7
+	VFMADD231PS   320(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -23211,13 +23211,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  28(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   448(DI), Z13, Z0
-	VFMADD231PS   448(DI)(DX*1), Z13, Z1
-	VFMADD231PS   448(DI)(DX*2), Z13, Z2
+	VFMADD231PS   448(DI)(CX*1), Z13, Z1
+	VFMADD231PS   448(DI)(CX*2), Z13, Z2
 	VFMADD231PS   448(R9), Z13, Z3
-	VFMADD231PS   448(R9)(DX*1), Z13, Z4
-	VFMADD231PS   448(R9)(DX*2), Z13, Z5
+	VFMADD231PS   448(R9)(CX*1), Z13, Z4
+	VFMADD231PS   448(R9)(CX*2), Z13, Z5
 	VFMADD231PS   448(R8), Z13, Z6
-	VFMADD231PS   448(R8)(DX*1), Z13, Z7
+	VFMADD231PS   448(R8)(CX*1), Z13, Z7
 	VPMOVZXBD     64(R10), Z10
 	VPMOVZXBD     96(R10), Z11
 	VPMOVZXBD     160(R10), Z12
@@ -23231,13 +23231,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  32(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   512(DI), Z13, Z0
-	VFMADD231PS   512(DI)(DX*1), Z13, Z1
-	VFMADD231PS   512(DI)(DX*2), Z13, Z2
+	VFMADD231PS   512(DI)(CX*1), Z13, Z1
+	VFMADD231PS   512(DI)(CX*2), Z13, Z2
 	VFMADD231PS   512(R9), Z13, Z3
-	VFMADD231PS   512(R9)(DX*1), Z13, Z4
-	VFMADD231PS   512(R9)(DX*2), Z13, Z5
+	VFMADD231PS   512(R9)(CX*1), Z13, Z4
+	VFMADD231PS   512(R9)(CX*2), Z13, Z5
 	VFMADD231PS   512(R8), Z13, Z6
-	VFMADD231PS   512(R8)(DX*1), Z13, Z7
+	VFMADD231PS   512(R8)(CX*1), Z13, Z7
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -23248,13 +23248,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  40(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   640(DI), Z13, Z0
-	VFMADD231PS   640(DI)(DX*1), Z13, Z1
-	VFMADD231PS   640(DI)(DX*2), Z13, Z2
+	VFMADD231PS   640(DI)(CX*1), Z13, Z1
+	VFMADD231PS   640(DI)(CX*2), Z13, Z2
 	VFMADD231PS   640(R9), Z13, Z3
-	VFMADD231PS   640(R9)(DX*1), Z13, Z4
-	VFMADD231PS   640(R9)(DX*2), Z13, Z5
+	VFMADD231PS   640(R9)(CX*1), Z13, Z4
+	VFMADD231PS   640(R9)(CX*2), Z13, Z5
 	VFMADD231PS   640(R8), Z13, Z6
-	VFMADD231PS   640(R8)(DX*1), Z13, Z7
+	VFMADD231PS   640(R8)(CX*1), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -23264,13 +23264,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  48(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   768(DI), Z13, Z0
-	VFMADD231PS   768(DI)(DX*1), Z13, Z1
-	VFMADD231PS   768(DI)(DX*2), Z13, Z2
+	VFMADD231PS   768(DI)(CX*1), Z13, Z1
+	VFMADD231PS   768(DI)(CX*2), Z13, Z2
 	VFMADD231PS   768(R9), Z13, Z3
-	VFMADD231PS   768(R9)(DX*1), Z13, Z4
-	VFMADD231PS   768(R9)(DX*2), Z13, Z5
+	VFMADD231PS   768(R9)(CX*1), Z13, Z4
+	VFMADD231PS   768(R9)(CX*2), Z13, Z5
 	VFMADD231PS   768(R8), Z13, Z6
-	VFMADD231PS   768(R8)(DX*1), Z13, Z7
+	VFMADD231PS   768(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -23280,13 +23280,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  56(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   896(DI), Z13, Z0
-	VFMADD231PS   896(DI)(DX*1), Z13, Z1
-	VFMADD231PS   896(DI)(DX*2), Z13, Z2
+	VFMADD231PS   896(DI)(CX*1), Z13, Z1
+	VFMADD231PS   896(DI)(CX*2), Z13, Z2
 	VFMADD231PS   896(R9), Z13, Z3
-	VFMADD231PS   896(R9)(DX*1), Z13, Z4
-	VFMADD231PS   896(R9)(DX*2), Z13, Z5
+	VFMADD231PS   896(R9)(CX*1), Z13, Z4
+	VFMADD231PS   896(R9)(CX*2), Z13, Z5
 	VFMADD231PS   896(R8), Z13, Z6
-	VFMADD231PS   896(R8)(DX*1), Z13, Z7
+	VFMADD231PS   896(R8)(CX*1), Z13, Z7
 	VPMOVZXBD     80(R10), Z10
 	VPMOVZXBD     112(R10), Z11
 	VPMOVZXBD     176(R10), Z12
@@ -23300,13 +23300,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  36(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   576(DI), Z13, Z0
-	VFMADD231PS   576(DI)(DX*1), Z13, Z1
-	VFMADD231PS   576(DI)(DX*2), Z13, Z2
+	VFMADD231PS   576(DI)(CX*1), Z13, Z1
+	VFMADD231PS   576(DI)(CX*2), Z13, Z2
 	VFMADD231PS   576(R9), Z13, Z3
-	VFMADD231PS   576(R9)(DX*1), Z13, Z4
-	VFMADD231PS   576(R9)(DX*2), Z13, Z5
+	VFMADD231PS   576(R9)(CX*1), Z13, Z4
+	VFMADD231PS   576(R9)(CX*2), Z13, Z5
 	VFMADD231PS   576(R8), Z13, Z6
-	VFMADD231PS   576(R8)(DX*1), Z13, Z7
+	VFMADD231PS   576(R8)(CX*1), Z13, Z7
 	VPSLLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VMOVDQA32     Z11, Z13
@@ -23317,13 +23317,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  44(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   704(DI), Z13, Z0
-	VFMADD231PS   704(DI)(DX*1), Z13, Z1
-	VFMADD231PS   704(DI)(DX*2), Z13, Z2
+	VFMADD231PS   704(DI)(CX*1), Z13, Z1
+	VFMADD231PS   704(DI)(CX*2), Z13, Z2
 	VFMADD231PS   704(R9), Z13, Z3
-	VFMADD231PS   704(R9)(DX*1), Z13, Z4
-	VFMADD231PS   704(R9)(DX*2), Z13, Z5
+	VFMADD231PS   704(R9)(CX*1), Z13, Z4
+	VFMADD231PS   704(R9)(CX*2), Z13, Z5
 	VFMADD231PS   704(R8), Z13, Z6
-	VFMADD231PS   704(R8)(DX*1), Z13, Z7
+	VFMADD231PS   704(R8)(CX*1), Z13, Z7
 	VMOVDQA32     Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z10, Z13
@@ -23333,13 +23333,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  52(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   832(DI), Z13, Z0
-	VFMADD231PS   832(DI)(DX*1), Z13, Z1
-	VFMADD231PS   832(DI)(DX*2), Z13, Z2
+	VFMADD231PS   832(DI)(CX*1), Z13, Z1
+	VFMADD231PS   832(DI)(CX*2), Z13, Z2
 	VFMADD231PS   832(R9), Z13, Z3
-	VFMADD231PS   832(R9)(DX*1), Z13, Z4
-	VFMADD231PS   832(R9)(DX*2), Z13, Z5
+	VFMADD231PS   832(R9)(CX*1), Z13, Z4
+	VFMADD231PS   832(R9)(CX*2), Z13, Z5
 	VFMADD231PS   832(R8), Z13, Z6
-	VFMADD231PS   832(R8)(DX*1), Z13, Z7
+	VFMADD231PS   832(R8)(CX*1), Z13, Z7
 	VPSRLD        $0x02, Z12, Z8
 	VPANDD        fortyeight<>+0(SB), Z8, Z8
 	VPSRLD        $0x04, Z11, Z13
@@ -23349,13 +23349,13 @@ dot8Q6KAVX512_loop:
 	VBROADCASTSS  60(SP), Z9
 	VMULPS        Z9, Z13, Z13
 	VFMADD231PS   960(DI), Z13, Z0
-	VFMADD231PS   960(DI)(DX*1), Z13, Z1
-	VFMADD231PS   960(DI)(DX*2), Z13, Z2
+	VFMADD231PS   960(DI)(CX*1), Z13, Z1
+	VFMADD231PS   960(DI)(CX*2), Z13, Z2
 	VFMADD231PS   960(R9), Z13, Z3
-	VFMADD231PS   960(R9)(DX*1), Z13, Z4
-	VFMADD231PS   960(R9)(DX*2), Z13, Z5
+	VFMADD231PS   960(R9)(CX*1), Z13, Z4
+	VFMADD231PS   960(R9)(CX*2), Z13, Z5
 	VFMADD231PS   960(R8), Z13, Z6
-	VFMADD231PS   960(R8)(DX*1), Z13, Z7
+	VFMADD231PS   960(R8)(CX*1), Z13, Z7
 	ADDQ          $0x000000d2, R10
 	ADDQ          $0x00000400, DI
 	ADDQ          $0x00000400, R9
@@ -23418,8 +23418,8 @@ dot8Q6KAVX512_loop:
 	VMOVSS        X11, (R9)(DI*1)
 	ADDQ          $0x00000004, AX
 	MOVQ          ldw+40(FP), DI
-	ADDQ          DI, BX
-	DECQ          SI
+	ADDQ          DI, DX
+	DECQ          BX
 	JNZ           dot8Q6KAVX512_row
 	VZEROUPPER
 	RET

@@ -234,390 +234,390 @@ func sumsAVX2(dst *float32, x *float32, groups int)
 //go:noescape
 func dequantF16AVX2(dst *float32, src *byte, blocks int)
 
-// dot2F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8F16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8F16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantBF16AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantBF16AVX2(dst *float32, src *byte, blocks int)
 
-// dot2BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8BF16AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8BF16AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ80AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ80AVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q80AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q80AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ40AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ40AVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q40AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q40AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ41AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ41AVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q41AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q41AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ50AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ50AVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q50AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot1Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q50AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ51AVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ51AVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q51AVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot1Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q51AVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ4KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ4KAVX2(dst *float32, src *byte, blocks int)
 
-// dot2Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q4KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q4KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ5KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ5KAVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q5KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot1Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q5KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dequantQ6KAVX2 writes whole blocks.
 //
 //go:noescape
 func dequantQ6KAVX2(dst *float32, src *byte, blocks int)
 
-// dot1Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q6KAVX2 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot1Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot1Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 1 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot2Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot2Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 2 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot4Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot4Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 4 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
-// dot8Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.
+// dot8Q6KAVX512 computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for 8 vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.
 //
 //go:noescape
-func dot8Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int)
+func dot8Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 
 // dotQ4KAVX2 computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; sums are those of each 32 numbers of x.
 //

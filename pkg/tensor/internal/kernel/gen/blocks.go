@@ -56,9 +56,9 @@ func dequant(f format) {
 // all of them. Where there are few, each has several sums, so that additions don't wait for each other.
 func dot(s isa, f format, t int) {
 	name := fmt.Sprintf("dot%d%s", t, f.name)
-	s.start(name, "func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks int)",
-		fmt.Sprintf("computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes.", t))
-	y, x, ldx, w, rows := param("y"), param("x"), param("ldx"), param("w"), param("rows")
+	s.start(name, "func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks, next int)",
+		fmt.Sprintf("computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.", t))
+	y, ldx, w, rows, next := param("y"), param("ldx"), param("w"), param("rows"), param("next")
 	scales = AllocLocal(128)
 	l := label(name + s.name)
 	SHLQ(Imm(2), ldx)
@@ -70,10 +70,10 @@ func dot(s isa, f format, t int) {
 	for i := range sums * t {
 		s.zero(s.v(i))
 	}
-	xp, wp, n := newRows(x, ldx, t), copyOf(w), param("blocks")
+	xp, wp, n := newRows(param("x"), ldx, t), copyOf(w), param("blocks")
 	Label(l("loop"))
 	for i := 0; i < f.bytes; i += 64 {
-		PREFETCHT0(Mem{Base: wp, Disp: ahead + i})
+		PREFETCHT0(Mem{Base: wp, Index: next, Scale: 1, Disp: i})
 	}
 	count := 0
 	f.widen(s, wp, func(i int, v VecPhysical) {
