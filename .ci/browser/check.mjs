@@ -1,6 +1,6 @@
 // Opens lessons in JupyterLab with a real browser and looks at what a reader sees.
 //
-//   node .ci/browser/check.mjs -out DIR [-modules DIR] NOTEBOOK…
+//   node .ci/browser/check.mjs [-out DIR] [-modules DIR] NOTEBOOK…
 //
 // For each notebook (a path inside the repository):
 //   saved      opened as it is: every chart is live when the notebook is trusted
@@ -9,7 +9,7 @@
 //   dark       the dark theme: the charts are redrawn
 //   untrusted  a copy that Jupyter does not trust: every chart is its picture
 //   export     as HTML, with ECharts' host reached (live) and not reached (the picture)
-// Screenshots of each go to DIR. The exit status is 1 when anything was not as it should be.
+// Screenshots of each go to DIR, if one is given. The exit status is 1 when anything was not as it should be.
 import { spawn, spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import fs from "node:fs";
@@ -27,16 +27,16 @@ function parse(args) {
     else if (args[i] === "-modules") o.modules = args[++i];
     else o.files.push(args[i]);
   }
-  if (!o.out || !o.files.length) {
-    console.error("usage: node .ci/browser/check.mjs -out DIR NOTEBOOK…");
+  if (!o.files.length) {
+    console.error("usage: node .ci/browser/check.mjs [-out DIR] NOTEBOOK…");
     process.exit(2);
   }
-  o.out = path.resolve(o.out);
+  if (o.out) o.out = path.resolve(o.out);
   return o;
 }
 
 const options = parse(process.argv.slice(2));
-fs.mkdirSync(options.out, { recursive: true });
+if (options.out) fs.mkdirSync(options.out, { recursive: true });
 const { chromium } = createRequire(path.join(options.modules, "x.js"))("playwright-core");
 
 let passed = 0, failed = 0;
@@ -126,9 +126,8 @@ function expected(file) {
 // Messages of the page that are none of ours: Jupyter's own noise.
 const foreign = [/favicon/, /Failed to load resource.*(40[34]|net::)/, /lsp|language.?server/i, /jupyterlab-manager/i, /ResizeObserver loop/, /Could not (find|determine)/i, /WebSocket/i, /deprecated/i];
 
-async function open(browser, lab, file, messages) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 1000 } });
-  page.setDefaultTimeout(120000);
+async function open(context, lab, file, messages) {
+  const page = await context.newPage();
   page.on("console", (m) => {
     if (m.type() === "error") messages.push(m.text() + " " + (m.location()?.url || ""));
   });
@@ -231,12 +230,12 @@ async function trusts(lab, file) {
   return nb.content.cells.every((c) => c.cell_type !== "code" || c.metadata.trusted);
 }
 
-async function checkLab(browser, lab, file) {
-  const shot = (kind) => path.join(options.out, `${nameOf(file)}-${kind}`);
+async function checkLab(context, lab, file) {
+  const shot = (kind) => options.out && path.join(options.out, `${nameOf(file)}-${kind}`);
   const want = expected(path.join(root, file));
   const messages = [];
   const trusted = await trusts(lab, file);
-  const page = await open(browser, lab, file, messages);
+  const page = await open(context, lab, file, messages);
   console.log(`${file}: opened ${lap()}`);
   const saved = await through(page, want, trusted);
   console.log(`${file}: saved: ${saved.live} live, ${saved.pictures} pictures of ${want.charts} charts ${lap()}`);
@@ -289,31 +288,38 @@ async function checkExplorers(page, file, want, shot) {
     await page.mouse.move(box.x + box.width * 0.5, box.y + box.height / 2, { steps: 12 });
     await page.mouse.up();
     expect((await said()) !== keyed, `${file}: explorer ${i + 1}: dragging top-p changes nothing`);
-    await page.screenshot({ path: `${shot}-${i}.png` });
+    if (shot) await page.screenshot({ path: `${shot}-${i}.png` });
   }
 }
 
 // A copy with a cell more has another signature, so Jupyter does not trust it.
-async function checkUntrusted(browser, lab, file, folder) {
+async function checkUntrusted(context, lab, file, folder) {
   const nb = JSON.parse(fs.readFileSync(path.join(root, file), "utf8"));
   nb.cells.push({ cell_type: "markdown", id: "untrusted", metadata: {}, source: "an untrusted copy" });
   const copy = path.join(folder, path.basename(file));
   fs.writeFileSync(path.join(root, copy), JSON.stringify(nb));
   const want = expected(path.join(root, copy));
-  const page = await open(browser, lab, copy, []);
-  const seen = await through(page, want, false, path.join(options.out, `${nameOf(file)}-untrusted`));
+  const page = await open(context, lab, copy, []);
+  const seen = await through(page, want, false, options.out && path.join(options.out, `${nameOf(file)}-untrusted`));
   console.log(`${file}: untrusted: ${seen.live} live, ${seen.pictures} pictures ${lap()}`);
   expect(seen.live === 0, `${file}: untrusted: ${seen.live} live charts, want none`);
   expect(seen.pictures === want.pictures, `${file}: untrusted: ${seen.pictures} pictures, want ${want.pictures}`);
   await page.close();
 }
 
-async function checkExport(browser, file) {
-  const name = nameOf(file);
+// exportAll makes NAME.html of each notebook in a folder. One run does it for all: starting takes longer than converting.
+function exportAll(files, to) {
   const env = { ...process.env, JUPYTER_CONFIG_DIR: path.join(home, "jupyter/config"), JUPYTER_DATA_DIR: path.join(home, "jupyter/data") };
-  const made = spawnSync(path.join(home, "venv/bin/python"), ["-m", "nbconvert", "--to", "html", "--output-dir", options.out, "--output", name + ".html", path.join(root, file)], { env, encoding: "utf8" });
-  expect(made.status === 0, `${file}: export: ${made.stderr?.slice(-500)}`);
-  if (made.status !== 0) return;
+  const copies = files.map((file) => path.join(to, nameOf(file) + ".ipynb"));
+  files.forEach((file, i) => fs.copyFileSync(path.join(root, file), copies[i]));
+  const made = spawnSync(path.join(home, "venv/bin/python"), ["-m", "nbconvert", "--to", "html", ...copies], { env, encoding: "utf8" });
+  console.log(`exported ${lap()}`);
+  expect(made.status === 0, `export: ${made.stderr?.slice(-500)}`);
+  return made.status === 0;
+}
+
+async function checkExport(browser, file, from) {
+  const name = nameOf(file);
   const want = expected(path.join(root, file));
   const echarts = path.join(home, "static/echarts.min.js");
   for (const online of [true, false]) {
@@ -325,7 +331,7 @@ async function checkExport(browser, file) {
     const errors = [];
     page.on("pageerror", (e) => errors.push(String(e)));
     // Half a second without requests: all scripts were loaded, or not, and have run.
-    await page.goto("file://" + path.join(options.out, name + ".html"), { waitUntil: "networkidle" });
+    await page.goto("file://" + path.join(from, name + ".html"), { waitUntil: "networkidle" });
     let seen;
     await until(30000, async () => {
       seen = await page.evaluate(() => ({
@@ -339,13 +345,13 @@ async function checkExport(browser, file) {
     if (online) expect(seen.live === want.charts, `${file}: ${kind}: ${seen.live} live charts, want ${want.charts}`);
     expect(seen.live + seen.pictures === want.pictures, `${file}: ${kind}: ${seen.live} live and ${seen.pictures} pictures, want ${want.pictures} together`);
     expect(errors.filter((e) => /echarts|forwardpass|option|strip/.test(e)).length === 0, `${file}: ${kind}: ${errors.join("; ")}`);
-    await page.screenshot({ path: path.join(options.out, `${name}-export-${online ? "online" : "offline"}.png`), fullPage: true });
+    if (options.out) await page.screenshot({ path: path.join(options.out, `${name}-export-${online ? "online" : "offline"}.png`), fullPage: true });
     await context.close();
   }
 }
 
 const folder = "browser-check";
-const profile = fs.mkdtempSync(path.join(os.tmpdir(), "forwardpass-browser-"));
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "forwardpass-browser-"));
 let lab, browser;
 try {
   lab = await startLab();
@@ -354,14 +360,18 @@ try {
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
   console.log(`started ${lap()}`);
+  // One context: JupyterLab's scripts, some megabytes, are fetched and compiled once.
+  const context = await browser.newContext({ viewport: { width: 1280, height: 1000 } });
+  context.setDefaultTimeout(120000);
   fs.mkdirSync(path.join(root, folder), { recursive: true });
-  for (const file of options.files) {
-    const inside = path.relative(root, path.resolve(file));
-    const before = fs.readFileSync(path.join(root, inside));
-    await checkLab(browser, lab, inside);
-    fs.writeFileSync(path.join(root, inside), before); // whatever JupyterLab saved by itself
-    await checkUntrusted(browser, lab, inside, folder);
-    await checkExport(browser, inside);
+  const files = options.files.map((file) => path.relative(root, path.resolve(file)));
+  const exported = exportAll(files, scratch);
+  for (const file of files) {
+    const before = fs.readFileSync(path.join(root, file));
+    await checkLab(context, lab, file);
+    fs.writeFileSync(path.join(root, file), before); // whatever JupyterLab saved by itself
+    await checkUntrusted(context, lab, file, folder);
+    if (exported) await checkExport(browser, file, scratch);
   }
 } catch (e) {
   expect(false, String(e.stack || e));
@@ -369,7 +379,7 @@ try {
   await browser?.close();
   lab?.stop();
   fs.rmSync(path.join(root, folder), { recursive: true, force: true });
-  fs.rmSync(profile, { recursive: true, force: true });
+  fs.rmSync(scratch, { recursive: true, force: true });
 }
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);
