@@ -55,7 +55,6 @@ type Scratch struct {
 	gate, up       tensor.Tensor
 	in, out        tensor.Tensor
 	inner          *Scratch
-	gated          gated
 	logits, scores tensor.Tensor
 	picks          []Pick
 }
@@ -84,24 +83,7 @@ func (m *MLP) ForwardInto(dst, x *tensor.Tensor, s *Scratch) error {
 	if m.Gate.W.Rows != m.Up.W.Rows {
 		return fmt.Errorf("block: mlp: the gate makes %d features, up %d: they must be the same", m.Gate.W.Rows, m.Up.W.Rows)
 	}
-	s.gated = gated{m.Act, s.gate.Data, s.up.Data}
-	tensor.Parallel(s.gated.parts(), &s.gated)     // [T, I]
+	m.Act.Apply(s.gate.Data)
+	tensor.Mul(s.gate.Data, s.up.Data)             // [T, I]
 	return tensor.MatMuls(&s.gate, m.Down.To(dst)) // [T, C]
-}
-
-// gated is the task gate = act(gate) ⊙ up, in parts that stay in the second-level cache between the two.
-type gated struct {
-	act      Activation
-	gate, up []float32
-}
-
-const gatedPart = 16 << 10 // numbers
-
-func (g *gated) parts() int { return (len(g.gate) + gatedPart - 1) / gatedPart }
-
-func (g *gated) Run(part int) {
-	lo := part * gatedPart
-	hi := min(lo+gatedPart, len(g.gate))
-	g.act.Apply(g.gate[lo:hi])
-	tensor.Mul(g.gate[lo:hi], g.up[lo:hi])
 }

@@ -201,15 +201,8 @@ func (c *CPU) MoE(dst, x *tensor.Tensor, m *block.MoE, router func(*tensor.Tenso
 }
 
 func (c *CPU) Add(x, y *tensor.Tensor) error {
-	rows, width := x.Rows(), x.Dim(-1)
-	if rows < manyRows {
-		tensor.Add(x.Data, y.Data)
-		return nil
-	}
-	return inParts(rows, func(lo, hi int) error {
-		tensor.Add(x.Data[lo*width:hi*width], y.Data[lo*width:hi*width])
-		return nil
-	})
+	tensor.Add(x.Data, y.Data)
+	return nil
 }
 
 func (c *CPU) Gather(dst, x *tensor.Tensor, rows []int) error {
