@@ -83,11 +83,11 @@ type share struct {
 
 const (
 	minBytes = 32 << 10
-	unit     = 32 // rows of one panel of the kernel
+	unit     = 32 // rows of the kernel's panels are this or half of it
 )
 
-// split cuts the matrices into parts. Weights that stream through once are handed out in parts of at least minBytes, eight
-// or more a worker, so that none waits long for the last; with many rows of x a single panel of the kernel is enough.
+// split cuts the matrices into parts: some eight a worker, so that none waits long for the last, but of at least minBytes
+// where weights stream through once; with many rows of x a panel of the kernel or two is enough.
 func (j *products) split() {
 	rows := 0
 	for _, p := range j.ps {
@@ -108,7 +108,7 @@ func (j *products) split() {
 	}
 }
 
-// share gives each of n workers as many of the parts. Memory is read fastest in long stretches: what a kernel prefetches
+// share divides the parts evenly among n workers. Memory is read fastest in long stretches: what a kernel prefetches
 // beyond its part is then what the same worker needs next.
 func (j *products) share(n int) {
 	n = min(n, len(j.parts))

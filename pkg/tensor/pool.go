@@ -14,10 +14,10 @@ import (
 // goroutines for: waking a sleeping thread takes as long as multiplying a small matrix. So the workers
 // stay awake between the stretches, for up to spinFor, and then sleep until the next one.
 //
-// Nobody is given a share: whoever is awake claims the next part. On a busy machine a worker that the
-// system has put aside then delays its own part only. If that happens, the caller works alone for a
-// while, and for longer each time: on an overloaded machine one thread that waits for nobody is faster than two
-// that wait for each other a hundred times a token.
+// Nobody is given a share (MatMuls gives shares of its own, from which others help themselves): whoever is awake
+// claims the next part. On a busy machine a worker that the system has put aside then delays its own part only. If
+// that happens, the caller works alone for a while, and for longer each time: on an overloaded machine one thread that
+// waits for nobody is faster than two that wait for each other a hundred times a token.
 const (
 	spinFor    = 100 * time.Microsecond
 	aloneLeast = 16   // calls of Parallel that are done alone after a worker was late
@@ -92,7 +92,7 @@ func (p *pool) run(n, width int, t Task) bool {
 // judge looks at how long the caller waited for parts of others, when one of its own took `part`. The last part
 // may be in full swing when the caller is done; one that takes far longer is not being worked on.
 func (p *pool) judge(waited, part time.Duration) {
-	if waited < spinFor+8*part {
+	if waited < spinFor+2*part {
 		if n := p.penalty.Load(); n > 0 {
 			p.penalty.Store(n * 7 / 8)
 		}

@@ -41,7 +41,7 @@ func (in *Input) Set(x []float32, ld, t, k int, quantized bool) {
 	if int8Activations && t <= small {
 		in.round()
 	}
-	if level > Go && t%2 == 1 { // a row that is not one of two or four
+	if level > Go && t%2 == 1 { // a row that is not one of two, four or eight
 		in.sums = resize(in.sums, k/32)
 		groupSums(in.sums, x[(t-1)*ld:])
 	}

@@ -6,8 +6,8 @@
 //
 // All of them multiply and add in float32. They differ in the order of the additions, in fused multiply–adds, which round
 // once instead of twice, and in where they take a minimum out of the sum: for a sum of k products the bodies agree within
-// k·2⁻²⁴·Σ|xᵢwᵢ|, where for the types with a minimum |xᵢwᵢ| is |xᵢ·d·qᵢ| + |xᵢ·m|. Activations rounded to int8 are another
-// matter, and asked for separately: see Input.
+// k·2⁻²⁴·Σ|xᵢwᵢ|, where for the types with a minimum (for AVX2, Q4_0 has one, -8·d) |xᵢwᵢ| is |xᵢ·d·qᵢ| + |xᵢ·m|.
+// Activations rounded to int8 are another matter, and asked for separately: see Input.
 package kernel
 
 import "os"

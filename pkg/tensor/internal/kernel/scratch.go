@@ -2,8 +2,8 @@ package kernel
 
 import "sync"
 
-// panelSize is how many numbers a panel of weights has in a matrix–matrix product: it stays in the first-level cache
-// while all rows of x pass by. The last one may have a quarter more.
+// panelSize is how many numbers a panel of weights has in a matrix–matrix product: about as large as the first-level
+// cache, from which it is read again for every few rows of x. The last one may have a quarter more.
 const panelSize = 32 << 10 / 4
 
 // stretch is how many of the numbers that are left of each row make the next panel.

@@ -21,8 +21,8 @@ func (s isa) scale(m Mem, i int) {
 }
 
 // rowLoop is the frame of a matrix–vector kernel over rows of blocks of 32. Several rows go together, because every
-// load of x then serves all of them, and one after the other through each step, because sums of their own don't wait for
-// each other. half is the table of all F16 numbers as float32, so that a scale costs no shuffle and no conversion.
+// load of x then serves all of them; each step is done for one row after the other, since their sums don't wait for each
+// other. half is the table of all F16 numbers as float32, so that a scale costs no shuffle and no conversion.
 type rowLoop struct {
 	s          isa
 	blockBytes int
