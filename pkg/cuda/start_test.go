@@ -121,7 +121,7 @@ func TestFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.dev.wait(); err != nil {
+		if err := b.dev.do(b.dev.wait); err != nil { // on a thread that has the context
 			t.Fatal(err)
 		}
 		b.dev.sync = exact
