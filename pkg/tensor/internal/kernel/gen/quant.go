@@ -26,15 +26,14 @@ func (s isa) scale(m Mem, i int) {
 type rowLoop struct {
 	s          isa
 	blockBytes int
-	together   int // rows
 	w          rows
 	x, half    Register
 	number     GPVirtual
 }
 
-// emit writes the kernel around body, which does a block of each row. Vector registers: 0…3 sum rows; the rest is the
+// emit writes the kernel around body, which does a block of each of some rows. Vector registers: 0…3 sum rows; the rest is the
 // body's.
-func (r *rowLoop) emit(name string, setup, body func()) {
+func (r *rowLoop) emit(name string, setup func(), body func(rows int)) {
 	s := r.s
 	s.start(name, "func(y, x *float32, w *byte, rows, blocks int, half *float32)",
 		"computes y[r] = Σ x[j]·w[r, j] over rows of the given number of blocks that follow each other; half is the table of F16 numbers.")
@@ -52,14 +51,14 @@ func (r *rowLoop) emit(name string, setup, body func()) {
 			s.zero(s.v(i))
 		}
 		x, left := param("x"), param("blocks")
-		r.x, r.w, r.together = x, newRows(w, stride, n), n
+		r.x, r.w = x, newRows(w, stride, n)
 		loop := l("loop" + string(rune('0'+n)))
 		Label(loop)
 		for i := 0; i < n*r.blockBytes; i += 64 {
 			PREFETCHT0(Mem{Base: next, Disp: i})
 		}
 		add(n*r.blockBytes, next)
-		body()
+		body(n)
 		r.w.advance(r.blockBytes)
 		add(128, x)
 		DECQ(left)
@@ -119,10 +118,10 @@ func (r *rowLoop) scaled(row, disp, i, tmp int) {
 // dotQ80: 32 signed bytes and an F16 scale. Each block's sum is made first, then scaled.
 func dotQ80(s isa) {
 	r := &rowLoop{s: s, blockBytes: 34}
-	r.emit("dotQ80", nil, func() {
+	r.emit("dotQ80", nil, func(rows int) {
 		for i := range 32 / s.lanes {
 			r.load(i, 4)
-			for row := range r.together {
+			for row := range rows {
 				q, sum := s.v(6), s.v(8+row)
 				VPMOVSXBD(r.w.at(row, 2+i*s.lanes), q)
 				VCVTDQ2PS(q, q)
@@ -133,7 +132,7 @@ func dotQ80(s isa) {
 				}
 			}
 		}
-		for row := range r.together {
+		for row := range rows {
 			r.scaled(row, 0, 8+row, 6)
 		}
 	})
@@ -151,7 +150,7 @@ func dotQ4(s isa, variant int) {
 		}
 	}
 	shifted := variant == 0 && !s.wide // d·(q-8): the block's sum begins at -8·Σx
-	r.emit([]string{"dotQ40", "dotQ41"}[variant], setup, func() {
+	r.emit([]string{"dotQ40", "dotQ41"}[variant], setup, func(rows int) {
 		n := 16 / s.lanes
 		if variant == 1 || shifted { // the lanes of Σx
 			r.load(0, 12)
@@ -165,7 +164,7 @@ func dotQ4(s isa, variant int) {
 		for i := range n {
 			r.load(i, 4)
 			r.load(n+i, 5)
-			for row := range r.together {
+			for row := range rows {
 				low, high, sum := s.v(6), s.v(7), s.v(8+row)
 				VPMOVZXBD(r.w.at(row, skip+i*s.lanes), low)
 				VPSRLD(Imm(4), low, high)
@@ -189,7 +188,7 @@ func dotQ4(s isa, variant int) {
 				VFMADD231PS(s.v(5), high, sum)
 			}
 		}
-		for row := range r.together {
+		for row := range rows {
 			r.scaled(row, 0, 8+row, 6)
 			if variant == 1 {
 				r.scaled(row, 2, 12, 6)
