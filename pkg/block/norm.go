@@ -59,26 +59,35 @@ func (n *Norm) ForwardInto(dst, x *tensor.Tensor) error {
 
 func (n *Norm) row(y, x []float32) {
 	c := float64(len(x))
-	var mean float32
+	copy(y, x)
 	if n.Center {
 		var sum float64
-		for _, v := range x {
+		for _, v := range y {
 			sum += float64(v)
 		}
-		mean = float32(sum / c)
+		mean := float32(sum / c)
+		for i := range y {
+			y[i] -= mean
+		}
 	}
-	var square float64
-	for _, v := range x {
-		square += float64(v-mean) * float64(v-mean)
-	}
-	scale := float32(1 / math.Sqrt(square/c+n.Eps))
-	for i, v := range x {
-		y[i] = (v - mean) * scale
-	}
+	tensor.Scale(y, float32(1/math.Sqrt(squares(y)/c+n.Eps)))
 	if n.Weight != nil {
 		tensor.Mul(y, n.Weight)
 	}
 	if n.Bias != nil {
 		tensor.Add(y, n.Bias)
 	}
+}
+
+// squares is Σx², as four sums that don't wait for each other.
+func squares(x []float32) float64 {
+	var s0, s1, s2, s3 float64
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
+		s0, s1, s2, s3 = s0+a*a, s1+b*b, s2+c*c, s3+d*d
+	}
+	for _, v := range x {
+		s0 += float64(v) * float64(v)
+	}
+	return s0 + s1 + s2 + s3
 }

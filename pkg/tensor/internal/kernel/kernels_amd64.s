@@ -7522,18 +7522,23 @@ TEXT ·dotQ80AVX512(SB), NOSPLIT, $0-48
 	LEAQ   16384(DX), R8
 
 dotQ80AVX512_many:
-	CMPQ   CX, $0x02
+	CMPQ   CX, $0x04
 	JLT    dotQ80AVX512_one
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   x+8(FP), R9
 	MOVQ   blocks+32(FP), R10
 	MOVQ   DX, R11
+	LEAQ   (BX)(BX*2), DI
+	LEAQ   (R11)(DI*1), R12
 
-dotQ80AVX512_loop2:
+dotQ80AVX512_loop4:
 	PREFETCHT0       (R8)
 	PREFETCHT0       64(R8)
-	ADDQ             $0x00000044, R8
+	PREFETCHT0       128(R8)
+	ADDQ             $0x00000088, R8
 	VMOVUPS          (R9), Z4
 	VPMOVSXBD        2(R11), Z6
 	VCVTDQ2PS        Z6, Z6
@@ -7541,6 +7546,12 @@ dotQ80AVX512_loop2:
 	VPMOVSXBD        2(R11)(BX*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z4, Z6, Z9
+	VPMOVSXBD        2(R11)(BX*2), Z6
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z4, Z6, Z10
+	VPMOVSXBD        2(R12), Z6
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z4, Z6, Z11
 	VMOVUPS          64(R9), Z4
 	VPMOVSXBD        18(R11), Z6
 	VCVTDQ2PS        Z6, Z6
@@ -7548,36 +7559,45 @@ dotQ80AVX512_loop2:
 	VPMOVSXBD        18(R11)(BX*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VFMADD231PS      Z4, Z6, Z9
+	VPMOVSXBD        18(R11)(BX*2), Z6
+	VCVTDQ2PS        Z6, Z6
+	VFMADD231PS      Z4, Z6, Z10
+	VPMOVSXBD        18(R12), Z6
+	VCVTDQ2PS        Z6, Z6
+	VFMADD231PS      Z4, Z6, Z11
 	MOVWQZX          (R11), DI
 	VFMADD231PS.BCST (SI)(DI*4), Z8, Z0
 	MOVWQZX          (R11)(BX*1), DI
 	VFMADD231PS.BCST (SI)(DI*4), Z9, Z1
+	MOVWQZX          (R11)(BX*2), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z10, Z2
+	MOVWQZX          (R12), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z11, Z3
 	ADDQ             $0x00000022, R11
+	ADDQ             $0x00000022, R12
 	ADDQ             $0x00000080, R9
 	DECQ             R10
-	JNZ              dotQ80AVX512_loop2
+	JNZ              dotQ80AVX512_loop4
 	VEXTRACTF64X4    $0x01, Z0, Y8
 	VADDPS           Y8, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X8
-	VADDPS           X8, X0, X0
-	VPERMILPS        $0x4e, X0, X8
-	VADDPS           X8, X0, X0
-	VPERMILPS        $0xb1, X0, X8
-	VADDPS           X8, X0, X0
-	VMOVSS           X0, (AX)
 	VEXTRACTF64X4    $0x01, Z1, Y8
 	VADDPS           Y8, Y1, Y1
-	VEXTRACTF128     $0x01, Y1, X8
-	VADDPS           X8, X1, X1
-	VPERMILPS        $0x4e, X1, X8
-	VADDPS           X8, X1, X1
-	VPERMILPS        $0xb1, X1, X8
-	VADDPS           X8, X1, X1
-	VMOVSS           X1, 4(AX)
-	ADDQ             $0x00000008, AX
+	VEXTRACTF64X4    $0x01, Z2, Y8
+	VADDPS           Y8, Y2, Y2
+	VEXTRACTF64X4    $0x01, Z3, Y8
+	VADDPS           Y8, Y3, Y3
+	VHADDPS          Y1, Y0, Y0
+	VHADDPS          Y3, Y2, Y2
+	VHADDPS          Y2, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X3
+	VADDPS           X3, X0, X0
+	VMOVUPS          X0, (AX)
+	ADDQ             $0x00000010, AX
 	ADDQ             BX, DX
 	ADDQ             BX, DX
-	SUBQ             $0x00000002, CX
+	ADDQ             BX, DX
+	ADDQ             BX, DX
+	SUBQ             $0x00000004, CX
 	JMP              dotQ80AVX512_many
 
 dotQ80AVX512_one:
@@ -8559,17 +8579,22 @@ TEXT ·dotQ40AVX512(SB), NOSPLIT, $0-48
 	LEAQ    16384(DX), R8
 
 dotQ40AVX512_many:
-	CMPQ   CX, $0x02
+	CMPQ   CX, $0x04
 	JLT    dotQ40AVX512_one
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   x+8(FP), R9
 	MOVQ   blocks+32(FP), R10
 	MOVQ   DX, R11
+	LEAQ   (BX)(BX*2), DI
+	LEAQ   (R11)(DI*1), R12
 
-dotQ40AVX512_loop2:
+dotQ40AVX512_loop4:
 	PREFETCHT0       (R8)
-	ADDQ             $0x00000024, R8
+	PREFETCHT0       64(R8)
+	ADDQ             $0x00000048, R8
 	VMOVUPS          (R9), Z4
 	VMOVUPS          64(R9), Z5
 	VPMOVZXBD        2(R11), Z6
@@ -8584,36 +8609,51 @@ dotQ40AVX512_loop2:
 	VPERMPS          Z31, Z7, Z7
 	VMULPS           Z4, Z6, Z9
 	VFMADD231PS      Z5, Z7, Z9
+	VPMOVZXBD        2(R11)(BX*2), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VMULPS           Z4, Z6, Z10
+	VFMADD231PS      Z5, Z7, Z10
+	VPMOVZXBD        2(R12), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VMULPS           Z4, Z6, Z11
+	VFMADD231PS      Z5, Z7, Z11
 	MOVWQZX          (R11), DI
 	VFMADD231PS.BCST (SI)(DI*4), Z8, Z0
 	MOVWQZX          (R11)(BX*1), DI
 	VFMADD231PS.BCST (SI)(DI*4), Z9, Z1
+	MOVWQZX          (R11)(BX*2), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z10, Z2
+	MOVWQZX          (R12), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z11, Z3
 	ADDQ             $0x00000012, R11
+	ADDQ             $0x00000012, R12
 	ADDQ             $0x00000080, R9
 	DECQ             R10
-	JNZ              dotQ40AVX512_loop2
+	JNZ              dotQ40AVX512_loop4
 	VEXTRACTF64X4    $0x01, Z0, Y8
 	VADDPS           Y8, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X8
-	VADDPS           X8, X0, X0
-	VPERMILPS        $0x4e, X0, X8
-	VADDPS           X8, X0, X0
-	VPERMILPS        $0xb1, X0, X8
-	VADDPS           X8, X0, X0
-	VMOVSS           X0, (AX)
 	VEXTRACTF64X4    $0x01, Z1, Y8
 	VADDPS           Y8, Y1, Y1
-	VEXTRACTF128     $0x01, Y1, X8
-	VADDPS           X8, X1, X1
-	VPERMILPS        $0x4e, X1, X8
-	VADDPS           X8, X1, X1
-	VPERMILPS        $0xb1, X1, X8
-	VADDPS           X8, X1, X1
-	VMOVSS           X1, 4(AX)
-	ADDQ             $0x00000008, AX
+	VEXTRACTF64X4    $0x01, Z2, Y8
+	VADDPS           Y8, Y2, Y2
+	VEXTRACTF64X4    $0x01, Z3, Y8
+	VADDPS           Y8, Y3, Y3
+	VHADDPS          Y1, Y0, Y0
+	VHADDPS          Y3, Y2, Y2
+	VHADDPS          Y2, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X3
+	VADDPS           X3, X0, X0
+	VMOVUPS          X0, (AX)
+	ADDQ             $0x00000010, AX
 	ADDQ             BX, DX
 	ADDQ             BX, DX
-	SUBQ             $0x00000002, CX
+	ADDQ             BX, DX
+	ADDQ             BX, DX
+	SUBQ             $0x00000004, CX
 	JMP              dotQ40AVX512_many
 
 dotQ40AVX512_one:
@@ -8690,17 +8730,22 @@ TEXT ·dotQ41AVX512(SB), NOSPLIT, $0-48
 	LEAQ    16384(DX), R8
 
 dotQ41AVX512_many:
-	CMPQ   CX, $0x02
+	CMPQ   CX, $0x04
 	JLT    dotQ41AVX512_one
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   x+8(FP), R9
 	MOVQ   blocks+32(FP), R10
 	MOVQ   DX, R11
+	LEAQ   (BX)(BX*2), DI
+	LEAQ   (R11)(DI*1), R12
 
-dotQ41AVX512_loop2:
+dotQ41AVX512_loop4:
 	PREFETCHT0       (R8)
-	ADDQ             $0x00000028, R8
+	PREFETCHT0       64(R8)
+	ADDQ             $0x00000050, R8
 	VMOVUPS          (R9), Z12
 	VADDPS           64(R9), Z12, Z12
 	VMOVUPS          (R9), Z4
@@ -8717,6 +8762,18 @@ dotQ41AVX512_loop2:
 	VPERMPS          Z31, Z7, Z7
 	VMULPS           Z4, Z6, Z9
 	VFMADD231PS      Z5, Z7, Z9
+	VPMOVZXBD        4(R11)(BX*2), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VMULPS           Z4, Z6, Z10
+	VFMADD231PS      Z5, Z7, Z10
+	VPMOVZXBD        4(R12), Z6
+	VPSRLD           $0x04, Z6, Z7
+	VPERMPS          Z31, Z6, Z6
+	VPERMPS          Z31, Z7, Z7
+	VMULPS           Z4, Z6, Z11
+	VFMADD231PS      Z5, Z7, Z11
 	MOVWQZX          (R11), DI
 	VFMADD231PS.BCST (SI)(DI*4), Z8, Z0
 	MOVWQZX          2(R11), DI
@@ -8725,32 +8782,39 @@ dotQ41AVX512_loop2:
 	VFMADD231PS.BCST (SI)(DI*4), Z9, Z1
 	MOVWQZX          2(R11)(BX*1), DI
 	VFMADD231PS.BCST (SI)(DI*4), Z12, Z1
+	MOVWQZX          (R11)(BX*2), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z10, Z2
+	MOVWQZX          2(R11)(BX*2), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z12, Z2
+	MOVWQZX          (R12), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z11, Z3
+	MOVWQZX          2(R12), DI
+	VFMADD231PS.BCST (SI)(DI*4), Z12, Z3
 	ADDQ             $0x00000014, R11
+	ADDQ             $0x00000014, R12
 	ADDQ             $0x00000080, R9
 	DECQ             R10
-	JNZ              dotQ41AVX512_loop2
+	JNZ              dotQ41AVX512_loop4
 	VEXTRACTF64X4    $0x01, Z0, Y8
 	VADDPS           Y8, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X8
-	VADDPS           X8, X0, X0
-	VPERMILPS        $0x4e, X0, X8
-	VADDPS           X8, X0, X0
-	VPERMILPS        $0xb1, X0, X8
-	VADDPS           X8, X0, X0
-	VMOVSS           X0, (AX)
 	VEXTRACTF64X4    $0x01, Z1, Y8
 	VADDPS           Y8, Y1, Y1
-	VEXTRACTF128     $0x01, Y1, X8
-	VADDPS           X8, X1, X1
-	VPERMILPS        $0x4e, X1, X8
-	VADDPS           X8, X1, X1
-	VPERMILPS        $0xb1, X1, X8
-	VADDPS           X8, X1, X1
-	VMOVSS           X1, 4(AX)
-	ADDQ             $0x00000008, AX
+	VEXTRACTF64X4    $0x01, Z2, Y8
+	VADDPS           Y8, Y2, Y2
+	VEXTRACTF64X4    $0x01, Z3, Y8
+	VADDPS           Y8, Y3, Y3
+	VHADDPS          Y1, Y0, Y0
+	VHADDPS          Y3, Y2, Y2
+	VHADDPS          Y2, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X3
+	VADDPS           X3, X0, X0
+	VMOVUPS          X0, (AX)
+	ADDQ             $0x00000010, AX
 	ADDQ             BX, DX
 	ADDQ             BX, DX
-	SUBQ             $0x00000002, CX
+	ADDQ             BX, DX
+	ADDQ             BX, DX
+	SUBQ             $0x00000004, CX
 	JMP              dotQ41AVX512_many
 
 dotQ41AVX512_one:

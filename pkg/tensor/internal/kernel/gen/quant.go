@@ -79,9 +79,6 @@ func (r *rowLoop) emit(name string, setup func(), body func(rows int)) {
 		SUBQ(U32(n), rows)
 	}
 	many := 4
-	if s.wide {
-		many = 2
-	}
 	Label(l("many"))
 	CMPQ(rows, Imm(uint64(many)))
 	JLT(LabelRef(l("one")))
