@@ -171,7 +171,7 @@ var slowDots = [Q6_K + 1][2]dotFunc{
 }
 
 // fewKernel says whether dotFew has a kernel for the type and shape.
-func fewKernel(typ Type, k int) bool { return level > Go && typ != F32 && k%16 == 0 }
+func fewKernel(typ Type, k int) bool { return level > Go && typ != F32 && k%widths[typ] == 0 }
 
 // ahead is how far the kernels for one vector prefetch, in bytes.
 const ahead = 16 << 10
@@ -179,12 +179,12 @@ const ahead = 16 << 10
 // dotFew adds to y the products of two, four or eight vectors x with rows of weights at a stride of ldw bytes.
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {
 	// The same numbers of later rows are prefetched, less far than with one vector, because each takes longer.
-	next := max(1, ahead/t/typ.bytes(k)) * ldw
+	next := max(4, ahead/min(t, 4)/typ.bytes(k)) * ldw
 	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, ldw, rows, k/widths[typ], next)
 }
 
 // widths is how many numbers the kernels of a type take at a time.
-var widths = [...]int{F16: 16, BF16: 16, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q4_K: 256, Q5_K: 256, Q6_K: 256}
+var widths = [...]int{F16: 32, BF16: 32, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q4_K: 256, Q5_K: 256, Q6_K: 256}
 
 // dequants write whole blocks, of widths numbers each, as float32.
 var dequants = [...]func(dst *float32, src *byte, blocks int){

@@ -2,19 +2,18 @@ package kernel
 
 import "unsafe"
 
-// The largest numbers of rows of x for which dot products beat packing: with float32 weights, and with weights that are
-// widened in registers.
+// Few is the largest number of rows of x for which inner products with rows of weights beat packing them; small is the
+// same for the rows of MulNT's A, whose B is packed faster, and how many rows are rounded to int8.
 const (
 	small = 8
-	Few   = 24
+	Few   = 40
 )
 
 // MatMul computes y = x·Wᵀ for rows of weights that follow each other in w: y is in.t rows at stride ldy, of
 // which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
-//   - Up to Few: each weight is widened once for eight rows of x. Float32 weights, and all of them where there is no kernel
-//     for that, take dot products up to small.
+//   - Up to Few: each weight is read once for all rows of x, and widened once for eight of them.
 //   - More: panels of weights are transposed, and a tile of y stays in registers over a stretch of them.
 func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k := in.t, in.k
@@ -35,7 +34,7 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	case t == 1 && matVec(y, in, typ, w, rows):
 	case t <= Few && fewKernel(typ, k):
 		matFew(y, ldy, in, typ, w, rows)
-	case level == Go || t <= small:
+	case level == Go || t <= Few:
 		widenFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
 	default:
 		matMany(y, ldy, in.x, in.ld, t, typ, w, rows, k)
@@ -49,7 +48,7 @@ func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	width := widths[typ]
 	parts := (4*k*min(t, 8) + 20<<10 - 1) / (20 << 10) // of a row
 	part := ((k+parts-1)/parts + width - 1) / width * width
-	block := max(4, 12<<10/typ.bytes(part))
+	block := max(4, 12<<10/typ.bytes(part)/4*4)
 	for r := 0; r < rows; r += block {
 		n := min(block, rows-r)
 		wr := w[r*bytes : (r+n)*bytes]

@@ -218,7 +218,7 @@ func dotHalf(s isa, bf bool) {
 	SUBQ(U32(4*s.lanes), end)
 	JLT(LabelRef(l("rest")))
 	step := func(u int) {
-		widen(s, bf, Mem{Base: w, Index: off, Scale: 2, Disp: u * s.bytes() / 2}, 4+u)
+		widen(s, bf, Mem{Base: w, Index: off, Scale: 2, Disp: u * s.bytes() / 2}, s.v(4+u))
 		VFMADD231PS(Mem{Base: x, Index: off, Scale: 4, Disp: u * s.bytes()}, s.v(4+u), s.v(u))
 	}
 	Label(l("loop"))
@@ -257,14 +257,14 @@ func (s isa) sum4() {
 	s.hsum(0, 1)
 }
 
-// widen loads a vector of 16-bit numbers as float32 into register i.
-func widen(s isa, bf bool, m Mem, i int) {
+// widen makes v a vector of 16-bit numbers as float32.
+func widen(s isa, bf bool, m Mem, v VecPhysical) {
 	if bf {
-		VPMOVZXWD(m, s.v(i))
-		VPSLLD(Imm(16), s.v(i), s.v(i))
+		VPMOVZXWD(m, v)
+		VPSLLD(Imm(16), v, v)
 		return
 	}
-	VCVTPH2PS(m, s.v(i))
+	VCVTPH2PS(m, v)
 }
 
 func pause() {

@@ -12,6 +12,7 @@ type int8Kernel struct {
 	vnni                 bool
 	w, q, xs, half, sums Register // weights; x as int8, its scales, the F16 table, the sums of x (of 32, or of 16 for Q6_K)
 	number               GPVirtual
+	b                    block // scales and minima of the K-quants
 }
 
 // dot adds to the eight 32-bit lanes of register acc the products of the unsigned bytes in u and the signed bytes in x.
@@ -25,8 +26,11 @@ func (k *int8Kernel) dot(u int, x Op, acc, tmp int) {
 	VPADDD(ys[tmp], ys[acc], ys[acc])
 }
 
+// at is where byte disp of the block is.
+func (k *int8Kernel) at(disp int) Mem { return Mem{Base: k.w, Disp: disp} }
+
 func (k *int8Kernel) f16(disp, to int) {
-	MOVWQZX(Mem{Base: k.w, Disp: disp}, k.number)
+	MOVWQZX(k.at(disp), k.number)
 	VBROADCASTSS(Mem{Base: k.half, Index: k.number, Scale: 4}, ys[to])
 }
 
@@ -44,7 +48,7 @@ func (k *int8Kernel) rows(name string, blockLen, blockBytes, sumsPer int, body f
 	k.number = GP64()
 	next := GP64()
 	LEAQ(Mem{Base: k.w, Disp: ahead}, next)
-	scales = AllocLocal(128)
+	k.b = localScales()
 	l := label(name + suffix)
 	Label(l("row"))
 	avx2.zero(Y0)
@@ -85,7 +89,7 @@ func int8Kernels(vnni bool) {
 	k := &int8Kernel{vnni: vnni}
 	k.rows("int8Q80", 32, 34, 1, func() {
 		// Signed times signed: the sign of the weight moves to x.
-		VMOVDQU(Mem{Base: k.w, Disp: 2}, Y2)
+		VMOVDQU(k.at(2), Y2)
 		VMOVDQU(Mem{Base: k.q}, Y3)
 		VPABSB(Y2, Y4)
 		VPSIGNB(Y2, Y3, Y3)
@@ -96,7 +100,7 @@ func int8Kernels(vnni bool) {
 	})
 	for variant := range 2 {
 		k.rows([]string{"int8Q40", "int8Q41"}[variant], 32, 18+2*variant, 1, func() {
-			VMOVDQU(Mem{Base: k.w, Disp: 2 + 2*variant}, X2)
+			VMOVDQU(k.at(2+2*variant), X2)
 			VPSRLW(Imm(4), X2, X3)
 			VINSERTI128(Imm(1), X3, Y2, Y2)
 			VPAND(dwords("lownibbles", 0x0f0f0f0f), Y2, Y2)
@@ -106,7 +110,7 @@ func int8Kernels(vnni bool) {
 			if variant == 0 { // d(q-8): the minimum is -8d
 				VMULSS(constant("minus8", -8), X7, X9)
 			} else {
-				MOVWQZX(Mem{Base: k.w, Disp: 2}, k.number)
+				MOVWQZX(k.at(2), k.number)
 				VMOVSS(Mem{Base: k.half, Index: k.number, Scale: 4}, X9)
 			}
 			VFMADD231SS(Mem{Base: k.sums}, X9, X1)
@@ -114,58 +118,39 @@ func int8Kernels(vnni bool) {
 		})
 	}
 	k.rows("int8Q4K", 256, 144, 8, func() {
-		scalesK(k.w)
+		scalesK(k.at, k.b)
 		VFNMADD231PS(Mem{Base: k.sums}, Y9, Y1)
 		for pair := range 4 {
-			VMOVDQU(Mem{Base: k.w, Disp: 16 + 32*pair}, Y2)
+			VMOVDQU(k.at(16+32*pair), Y2)
 			VPSRLW(Imm(4), Y2, Y3)
 			VPAND(dwords("lownibbles", 0x0f0f0f0f), Y2, Y2)
 			VPAND(dwords("lownibbles", 0x0f0f0f0f), Y3, Y3)
 			for half := range 2 {
 				avx2.zero(Y5)
 				k.dot(2+half, Mem{Base: k.q, Disp: 64*pair + 32*half}, 5, 6)
-				VBROADCASTSS(scales.Offset(4*(2*pair+half)), Y7)
+				VBROADCASTSS(k.b.scales.Offset(4*(2*pair+half)), Y7)
 				k.weigh(5, 7, 2*pair+half, 8)
 			}
 		}
 	})
 	k.rows("int8Q6K", 256, 210, 16, func() {
-		// The sixteen scales times d; -32 of them meets the sums of 16 numbers of x.
-		k.f16(208, 10)
+		// -32 of each scale meets the sums of 16 numbers of x.
+		scalesQ6K(k.at, k.b)
 		for i := range 2 {
-			VPMOVSXBD(Mem{Base: k.w, Disp: 192 + 8*i}, Y8)
-			VCVTDQ2PS(Y8, Y8)
-			VMULPS(Y10, Y8, Y8)
-			VMOVUPS(Y8, scales.Offset(32*i))
+			VMOVUPS(k.b.scales.Offset(32*i), Y8)
 			VMULPS(constant("minus32", -32), Y8, Y8)
 			VFMADD231PS(Mem{Base: k.sums, Disp: 32 * i}, Y8, Y1)
 		}
 		for half := range 2 {
-			VMOVDQU(Mem{Base: k.w, Disp: 128 + 32*half}, Y11) // high bits
+			VMOVDQU(k.at(128+32*half), Y11) // high bits
 			for r := range 4 {
-				VMOVDQU(Mem{Base: k.w, Disp: 64*half + 32*(r%2)}, Y2)
-				if r >= 2 {
-					VPSRLW(Imm(4), Y2, Y2)
-				}
-				VPAND(dwords("lownibbles", 0x0f0f0f0f), Y2, Y2)
-				switch r {
-				case 0:
-					VPSLLW(Imm(4), Y11, Y3)
-				case 1:
-					VPSLLW(Imm(2), Y11, Y3)
-				case 2:
-					VMOVDQA(Y11, Y3)
-				case 3:
-					VPSRLW(Imm(2), Y11, Y3)
-				}
-				VPAND(dwords("highbits", 0x30303030), Y3, Y3)
-				VPOR(Y3, Y2, Y2)
+				sixBits(k.at(64*half+32*(r%2)), r, Y2, Y3)
 				avx2.zero(Y5)
 				group := 4*half + r // of 32
 				k.dot(2, Mem{Base: k.q, Disp: 32 * group}, 5, 6)
 				// Lanes 0–3 are the first sixteen numbers, 4–7 the second.
-				VBROADCASTSS(scales.Offset(8*group), X7)
-				VBROADCASTSS(scales.Offset(8*group+4), X9)
+				VBROADCASTSS(k.b.scales.Offset(8*group), X7)
+				VBROADCASTSS(k.b.scales.Offset(8*group+4), X9)
 				VINSERTF128(Imm(1), X9, Y7, Y7)
 				k.weigh(5, 7, group, 8)
 			}

@@ -141,8 +141,9 @@ func dotQ4(s isa, variant int) {
 	skip := 2 + 2*variant
 	r := &rowLoop{s: s, blockBytes: skip + 16}
 	setup := func() {
-		nibbles(s, variant)
-		if !s.wide {
+		if s.wide {
+			nibbles(variant, Z31)
+		} else {
 			VMOVDQU(dwords("fifteen", 15), Y13)
 		}
 	}
