@@ -179,7 +179,7 @@ const ahead = 16 << 10
 // dotFew adds to y the products of two, four or eight vectors x with rows of weights at a stride of ldw bytes.
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {
 	// The same numbers of later rows are prefetched, less far than with one vector, because each takes longer.
-	next := max(4, ahead/min(t, 4)/typ.bytes(k)) * ldw
+	next := max(4, ahead/2/typ.bytes(k)) * ldw
 	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, ldw, rows, k/widths[typ], next)
 }
 

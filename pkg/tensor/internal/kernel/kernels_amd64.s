@@ -8937,10 +8937,14 @@ dequantF16_loop:
 // func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
 TEXT ·dot2F16AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2F16AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -8953,58 +8957,65 @@ dot2F16AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2F16AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    (BX)(CX*1), Y9
-	VMOVUPS      (SI), Y10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2F16AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2F16AVX2_many_loop_fetched:
+	VCVTPH2PS    (SI), Y8
+	VCVTPH2PS    (SI)(CX*1), Y9
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VCVTPH2PS    16(BX), Y8
-	VCVTPH2PS    16(BX)(CX*1), Y9
-	VMOVUPS      32(SI), Y10
+	VCVTPH2PS    16(SI), Y8
+	VCVTPH2PS    16(SI)(CX*1), Y9
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    32(BX), Y8
-	VCVTPH2PS    32(BX)(CX*1), Y9
-	VMOVUPS      64(SI), Y10
+	VCVTPH2PS    32(SI), Y8
+	VCVTPH2PS    32(SI)(CX*1), Y9
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VCVTPH2PS    48(BX), Y8
-	VCVTPH2PS    48(BX)(CX*1), Y9
-	VMOVUPS      96(SI), Y10
+	VCVTPH2PS    48(SI), Y8
+	VCVTPH2PS    48(SI)(CX*1), Y9
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000040, SI
+	DECQ         R9
 	JG           dot2F16AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -9014,14 +9025,14 @@ dot2F16AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2F16AVX2_many
 
@@ -9036,30 +9047,37 @@ dot2F16AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2F16AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VCVTPH2PS    (BX), Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VCVTPH2PS    16(BX), Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VCVTPH2PS    32(BX), Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VCVTPH2PS    48(BX), Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         DI
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2F16AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2F16AVX2_one_loop_fetched:
+	VCVTPH2PS    (SI), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VCVTPH2PS    16(SI), Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VCVTPH2PS    32(SI), Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VCVTPH2PS    48(SI), Y8
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000040, SI
+	DECQ         R9
 	JG           dot2F16AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -9067,27 +9085,27 @@ dot2F16AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2F16AVX2_one
 
@@ -9098,10 +9116,14 @@ dot2F16AVX2_end:
 // func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
 TEXT ·dot4F16AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4F16AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -9114,83 +9136,90 @@ dot4F16AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4F16AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    (BX)(CX*1), Y9
-	VMOVUPS      (SI), Y10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4F16AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4F16AVX2_many_loop_fetched:
+	VCVTPH2PS    (SI), Y8
+	VCVTPH2PS    (SI)(CX*1), Y9
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    16(BX), Y8
-	VCVTPH2PS    16(BX)(CX*1), Y9
-	VMOVUPS      32(SI), Y10
+	VCVTPH2PS    16(SI), Y8
+	VCVTPH2PS    16(SI)(CX*1), Y9
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    32(BX), Y8
-	VCVTPH2PS    32(BX)(CX*1), Y9
-	VMOVUPS      64(SI), Y10
+	VCVTPH2PS    32(SI), Y8
+	VCVTPH2PS    32(SI)(CX*1), Y9
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    48(BX), Y8
-	VCVTPH2PS    48(BX)(CX*1), Y9
-	VMOVUPS      96(SI), Y10
+	VCVTPH2PS    48(SI), Y8
+	VCVTPH2PS    48(SI)(CX*1), Y9
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000040, SI
+	DECQ         R10
 	JG           dot4F16AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -9200,11 +9229,11 @@ dot4F16AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -9214,14 +9243,14 @@ dot4F16AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4F16AVX2_many
 
@@ -9236,50 +9265,57 @@ dot4F16AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4F16AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VCVTPH2PS    (BX), Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VCVTPH2PS    16(BX), Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VCVTPH2PS    32(BX), Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VCVTPH2PS    48(BX), Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         R8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4F16AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4F16AVX2_one_loop_fetched:
+	VCVTPH2PS    (SI), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VCVTPH2PS    16(SI), Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VCVTPH2PS    32(SI), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VCVTPH2PS    48(SI), Y8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000040, SI
+	DECQ         R10
 	JG           dot4F16AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -9290,20 +9326,20 @@ dot4F16AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4F16AVX2_one
 
@@ -9314,10 +9350,14 @@ dot4F16AVX2_end:
 // func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
 TEXT ·dot8F16AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8F16AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -9330,65 +9370,72 @@ dot8F16AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8F16AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VCVTPH2PS    (BX), Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VCVTPH2PS    16(BX), Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VCVTPH2PS    32(BX), Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VCVTPH2PS    48(BX), Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8F16AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8F16AVX2_many_loop_fetched:
+	VCVTPH2PS    (SI), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VCVTPH2PS    16(SI), Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VCVTPH2PS    32(SI), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VCVTPH2PS    48(SI), Y8
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000040, SI
+	DECQ         R11
 	JG           dot8F16AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -9399,17 +9446,17 @@ dot8F16AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -9420,20 +9467,20 @@ dot8F16AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8F16AVX2_many
 
@@ -9444,10 +9491,14 @@ dot8F16AVX2_one:
 // func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dot2F16AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2F16AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -9468,55 +9519,59 @@ dot2F16AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2F16AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VCVTPH2PS     (BX), Z8
-	VCVTPH2PS     (BX)(CX*1), Z9
-	VCVTPH2PS     (BX)(CX*2), Z10
-	VCVTPH2PS     (SI), Z11
-	VMOVUPS       (R8), Z12
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x00000100, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2F16AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2F16AVX512_many_loop_fetched:
+	VCVTPH2PS     (SI), Z8
+	VCVTPH2PS     (SI)(CX*1), Z9
+	VCVTPH2PS     (SI)(CX*2), Z10
+	VCVTPH2PS     (DI), Z11
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
 	VFMADD231PS   Z12, Z11, Z7
-	VCVTPH2PS     32(BX), Z8
-	VCVTPH2PS     32(BX)(CX*1), Z9
-	VCVTPH2PS     32(BX)(CX*2), Z10
-	VCVTPH2PS     32(SI), Z11
-	VMOVUPS       64(R8), Z12
+	VCVTPH2PS     32(SI), Z8
+	VCVTPH2PS     32(SI)(CX*1), Z9
+	VCVTPH2PS     32(SI)(CX*2), Z10
+	VCVTPH2PS     32(DI), Z11
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000040, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DX
 	ADDQ          $0x00000040, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2F16AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -9526,8 +9581,8 @@ dot2F16AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -9541,8 +9596,8 @@ dot2F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -9556,11 +9611,11 @@ dot2F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2F16AVX512_many
 
@@ -9575,24 +9630,31 @@ dot2F16AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2F16AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VCVTPH2PS     (BX), Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VCVTPH2PS     32(BX), Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          DI
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2F16AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2F16AVX512_one_loop_fetched:
+	VCVTPH2PS     (SI), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VCVTPH2PS     32(SI), Z8
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000040, SI
+	DECQ          R9
 	JG            dot2F16AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -9600,8 +9662,8 @@ dot2F16AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -9610,8 +9672,8 @@ dot2F16AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -9620,11 +9682,11 @@ dot2F16AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2F16AVX512_one
 
@@ -9635,10 +9697,14 @@ dot2F16AVX512_end:
 // func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dot4F16AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4F16AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -9659,83 +9725,87 @@ dot4F16AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4F16AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VCVTPH2PS     (BX), Z8
-	VCVTPH2PS     (BX)(CX*1), Z9
-	VCVTPH2PS     (BX)(CX*2), Z10
-	VCVTPH2PS     (SI), Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x00000100, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4F16AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4F16AVX512_many_loop_fetched:
+	VCVTPH2PS     (SI), Z8
+	VCVTPH2PS     (SI)(CX*1), Z9
+	VCVTPH2PS     (SI)(CX*2), Z10
+	VCVTPH2PS     (DI), Z11
 	VMOVUPS       (R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
-	VCVTPH2PS     32(BX), Z8
-	VCVTPH2PS     32(BX)(CX*1), Z9
-	VCVTPH2PS     32(BX)(CX*2), Z10
-	VCVTPH2PS     32(SI), Z11
-	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
+	VCVTPH2PS     32(SI), Z8
+	VCVTPH2PS     32(SI)(CX*1), Z9
+	VCVTPH2PS     32(SI)(CX*2), Z10
+	VCVTPH2PS     32(DI), Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       64(R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000040, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DX
 	ADDQ          $0x00000040, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4F16AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -9749,8 +9819,8 @@ dot4F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -9764,8 +9834,8 @@ dot4F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -9779,8 +9849,8 @@ dot4F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -9794,11 +9864,11 @@ dot4F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4F16AVX512_many
 
@@ -9821,31 +9891,38 @@ dot4F16AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4F16AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VCVTPH2PS     (BX), Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
-	VCVTPH2PS     32(BX), Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          R8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4F16AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4F16AVX512_one_loop_fetched:
+	VCVTPH2PS     (SI), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VCVTPH2PS     32(SI), Z8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000040, SI
+	DECQ          R10
 	JG            dot4F16AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -9859,10 +9936,10 @@ dot4F16AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -9877,20 +9954,20 @@ dot4F16AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4F16AVX512_one
 
@@ -9901,10 +9978,14 @@ dot4F16AVX512_end:
 // func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dot8F16AVX512(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8F16AVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -9925,82 +10006,89 @@ dot8F16AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8F16AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	VCVTPH2PS     (BX), Z8
-	VCVTPH2PS     (BX)(CX*1), Z9
-	VMOVUPS       (SI), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z18
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8F16AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8F16AVX512_many_loop_fetched:
+	VCVTPH2PS     (SI), Z8
+	VCVTPH2PS     (SI)(CX*1), Z9
 	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z4
-	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z5
-	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
-	VFMADD231PS   Z12, Z8, Z6
-	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z7
-	VFMADD231PS   Z12, Z9, Z23
-	VCVTPH2PS     32(BX), Z8
-	VCVTPH2PS     32(BX)(CX*1), Z9
-	VMOVUPS       64(SI), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
+	VCVTPH2PS     32(SI), Z8
+	VCVTPH2PS     32(SI)(CX*1), Z9
+	VMOVUPS       64(R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z16
+	VMOVUPS       64(R8)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z17
+	VMOVUPS       64(R8)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z18
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z19
+	VMOVUPS       64(R10)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z4
+	VFMADD231PS   Z12, Z9, Z20
+	VMOVUPS       64(R10)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z5
+	VFMADD231PS   Z12, Z9, Z21
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z6
+	VFMADD231PS   Z12, Z9, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z7
+	VFMADD231PS   Z12, Z9, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000040, SI
+	DECQ          R11
 	JG            dot8F16AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -10014,11 +10102,11 @@ dot8F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -10032,11 +10120,11 @@ dot8F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -10050,11 +10138,11 @@ dot8F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -10068,14 +10156,14 @@ dot8F16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8F16AVX512_many
 
@@ -10098,41 +10186,48 @@ dot8F16AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8F16AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VCVTPH2PS     (BX), Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VCVTPH2PS     32(BX), Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8F16AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8F16AVX512_one_loop_fetched:
+	VCVTPH2PS     (SI), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VCVTPH2PS     32(SI), Z8
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000040, SI
+	DECQ          R11
 	JG            dot8F16AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -10142,11 +10237,11 @@ dot8F16AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -10161,17 +10256,17 @@ dot8F16AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -10186,20 +10281,20 @@ dot8F16AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8F16AVX512_one
 
@@ -10237,10 +10332,14 @@ dequantBF16_loop:
 // func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dot2BF16AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2BF16AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -10253,66 +10352,73 @@ dot2BF16AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2BF16AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPMOVZXWD    (BX), Y8
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2BF16AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2BF16AVX2_many_loop_fetched:
+	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    (BX)(CX*1), Y9
+	VPMOVZXWD    (SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVZXWD    16(BX), Y8
+	VPMOVZXWD    16(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    16(BX)(CX*1), Y9
+	VPMOVZXWD    16(SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    32(BX), Y8
+	VPMOVZXWD    32(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    32(BX)(CX*1), Y9
+	VPMOVZXWD    32(SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVZXWD    48(BX), Y8
+	VPMOVZXWD    48(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    48(BX)(CX*1), Y9
+	VPMOVZXWD    48(SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000040, SI
+	DECQ         R9
 	JG           dot2BF16AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -10322,14 +10428,14 @@ dot2BF16AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2BF16AVX2_many
 
@@ -10344,34 +10450,41 @@ dot2BF16AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2BF16AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPMOVZXWD    (BX), Y8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2BF16AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2BF16AVX2_one_loop_fetched:
+	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVZXWD    16(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VPMOVZXWD    16(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VPMOVZXWD    32(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VPMOVZXWD    32(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVZXWD    48(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VPMOVZXWD    48(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         DI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000040, SI
+	DECQ         R9
 	JG           dot2BF16AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -10379,27 +10492,27 @@ dot2BF16AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2BF16AVX2_one
 
@@ -10410,10 +10523,14 @@ dot2BF16AVX2_end:
 // func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dot4BF16AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4BF16AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -10426,91 +10543,98 @@ dot4BF16AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4BF16AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPMOVZXWD    (BX), Y8
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4BF16AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4BF16AVX2_many_loop_fetched:
+	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    (BX)(CX*1), Y9
+	VPMOVZXWD    (SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    16(BX), Y8
+	VPMOVZXWD    16(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    16(BX)(CX*1), Y9
+	VPMOVZXWD    16(SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    32(BX), Y8
+	VPMOVZXWD    32(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    32(BX)(CX*1), Y9
+	VPMOVZXWD    32(SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    48(BX), Y8
+	VPMOVZXWD    48(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    48(BX)(CX*1), Y9
+	VPMOVZXWD    48(SI)(CX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000040, SI
+	DECQ         R10
 	JG           dot4BF16AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -10520,11 +10644,11 @@ dot4BF16AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -10534,14 +10658,14 @@ dot4BF16AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4BF16AVX2_many
 
@@ -10556,54 +10680,61 @@ dot4BF16AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4BF16AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPMOVZXWD    (BX), Y8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4BF16AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4BF16AVX2_one_loop_fetched:
+	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VPMOVZXWD    16(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVZXWD    16(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VPMOVZXWD    32(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VPMOVZXWD    32(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VPMOVZXWD    48(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVZXWD    48(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         R8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000040, SI
+	DECQ         R10
 	JG           dot4BF16AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -10614,20 +10745,20 @@ dot4BF16AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4BF16AVX2_one
 
@@ -10638,10 +10769,14 @@ dot4BF16AVX2_end:
 // func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dot8BF16AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8BF16AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -10654,69 +10789,76 @@ dot8BF16AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8BF16AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPMOVZXWD    (BX), Y8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8BF16AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8BF16AVX2_many_loop_fetched:
+	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VPMOVZXWD    16(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVZXWD    16(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VPMOVZXWD    32(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VPMOVZXWD    32(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VPMOVZXWD    48(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVZXWD    48(SI), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000040, SI
+	DECQ         R11
 	JG           dot8BF16AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -10727,17 +10869,17 @@ dot8BF16AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -10748,20 +10890,20 @@ dot8BF16AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8BF16AVX2_many
 
@@ -10772,10 +10914,14 @@ dot8BF16AVX2_one:
 // func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dot2BF16AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2BF16AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -10796,63 +10942,67 @@ dot2BF16AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2BF16AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPMOVZXWD     (BX), Z8
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x00000100, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2BF16AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2BF16AVX512_many_loop_fetched:
+	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     (BX)(CX*1), Z9
+	VPMOVZXWD     (SI)(CX*1), Z9
 	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     (BX)(CX*2), Z10
+	VPMOVZXWD     (SI)(CX*2), Z10
 	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     (SI), Z11
+	VPMOVZXWD     (DI), Z11
 	VPSLLD        $0x10, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
 	VFMADD231PS   Z12, Z11, Z7
-	VPMOVZXWD     32(BX), Z8
+	VPMOVZXWD     32(SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     32(BX)(CX*1), Z9
+	VPMOVZXWD     32(SI)(CX*1), Z9
 	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     32(BX)(CX*2), Z10
+	VPMOVZXWD     32(SI)(CX*2), Z10
 	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     32(SI), Z11
+	VPMOVZXWD     32(DI), Z11
 	VPSLLD        $0x10, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000040, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DX
 	ADDQ          $0x00000040, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2BF16AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -10862,8 +11012,8 @@ dot2BF16AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -10877,8 +11027,8 @@ dot2BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -10892,11 +11042,11 @@ dot2BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2BF16AVX512_many
 
@@ -10911,26 +11061,33 @@ dot2BF16AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2BF16AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPMOVZXWD     (BX), Z8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2BF16AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2BF16AVX512_one_loop_fetched:
+	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VPMOVZXWD     32(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VPMOVZXWD     32(SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          DI
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000040, SI
+	DECQ          R9
 	JG            dot2BF16AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -10938,8 +11095,8 @@ dot2BF16AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -10948,8 +11105,8 @@ dot2BF16AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -10958,11 +11115,11 @@ dot2BF16AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2BF16AVX512_one
 
@@ -10973,10 +11130,14 @@ dot2BF16AVX512_end:
 // func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dot4BF16AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4BF16AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -10997,91 +11158,95 @@ dot4BF16AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4BF16AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPMOVZXWD     (BX), Z8
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x00000100, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4BF16AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4BF16AVX512_many_loop_fetched:
+	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     (BX)(CX*1), Z9
+	VPMOVZXWD     (SI)(CX*1), Z9
 	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     (BX)(CX*2), Z10
+	VPMOVZXWD     (SI)(CX*2), Z10
 	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     (SI), Z11
+	VPMOVZXWD     (DI), Z11
 	VPSLLD        $0x10, Z11, Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
 	VMOVUPS       (R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
-	VPMOVZXWD     32(BX), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     32(BX)(CX*1), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     32(BX)(CX*2), Z10
-	VPSLLD        $0x10, Z10, Z10
-	VPMOVZXWD     32(SI), Z11
-	VPSLLD        $0x10, Z11, Z11
-	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
+	VPMOVZXWD     32(SI), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VPMOVZXWD     32(SI)(CX*1), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     32(SI)(CX*2), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VPMOVZXWD     32(DI), Z11
+	VPSLLD        $0x10, Z11, Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       64(R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000040, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000040, SI
-	ADDQ          $0x00000040, DX
 	ADDQ          $0x00000040, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4BF16AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -11095,8 +11260,8 @@ dot4BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -11110,8 +11275,8 @@ dot4BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -11125,8 +11290,8 @@ dot4BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -11140,11 +11305,11 @@ dot4BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4BF16AVX512_many
 
@@ -11167,33 +11332,40 @@ dot4BF16AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4BF16AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPMOVZXWD     (BX), Z8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4BF16AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4BF16AVX512_one_loop_fetched:
+	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
-	VPMOVZXWD     32(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VPMOVZXWD     32(SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          R8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000040, SI
+	DECQ          R10
 	JG            dot4BF16AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -11207,10 +11379,10 @@ dot4BF16AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -11225,20 +11397,20 @@ dot4BF16AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4BF16AVX512_one
 
@@ -11249,10 +11421,14 @@ dot4BF16AVX512_end:
 // func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·dot8BF16AVX512(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x40, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8BF16AVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -11273,86 +11449,93 @@ dot8BF16AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8BF16AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	VPMOVZXWD     (BX), Z8
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000080, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8BF16AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8BF16AVX512_many_loop_fetched:
+	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     (BX)(CX*1), Z9
+	VPMOVZXWD     (SI)(CX*1), Z9
 	VPSLLD        $0x10, Z9, Z9
-	VMOVUPS       (SI), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z18
 	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z4
-	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z5
-	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
-	VFMADD231PS   Z12, Z8, Z6
-	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z7
-	VFMADD231PS   Z12, Z9, Z23
-	VPMOVZXWD     32(BX), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     32(BX)(CX*1), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VMOVUPS       64(SI), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
+	VPMOVZXWD     32(SI), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VPMOVZXWD     32(SI)(CX*1), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VMOVUPS       64(R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z16
+	VMOVUPS       64(R8)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z17
+	VMOVUPS       64(R8)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z18
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z19
+	VMOVUPS       64(R10)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z4
+	VFMADD231PS   Z12, Z9, Z20
+	VMOVUPS       64(R10)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z5
+	VFMADD231PS   Z12, Z9, Z21
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z6
+	VFMADD231PS   Z12, Z9, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z7
+	VFMADD231PS   Z12, Z9, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000040, SI
+	DECQ          R11
 	JG            dot8BF16AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -11366,11 +11549,11 @@ dot8BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -11384,11 +11567,11 @@ dot8BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -11402,11 +11585,11 @@ dot8BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -11420,14 +11603,14 @@ dot8BF16AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8BF16AVX512_many
 
@@ -11450,43 +11633,50 @@ dot8BF16AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8BF16AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPMOVZXWD     (BX), Z8
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8BF16AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8BF16AVX512_one_loop_fetched:
+	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VPMOVZXWD     32(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VPMOVZXWD     32(SI), Z8
 	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000040, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000040, SI
+	DECQ          R11
 	JG            dot8BF16AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -11496,11 +11686,11 @@ dot8BF16AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -11515,17 +11705,17 @@ dot8BF16AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -11540,20 +11730,20 @@ dot8BF16AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8BF16AVX512_one
 
@@ -11597,10 +11787,14 @@ dequantQ80_loop:
 // func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q80AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x22, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q80AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -11613,78 +11807,85 @@ dot2Q80AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q80AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000044, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q80AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q80AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVSXBD    2(BX), Y8
+	VPMOVSXBD    2(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPMOVSXBD    2(BX)(CX*1), Y9
+	VPMOVSXBD    2(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    10(BX), Y8
+	VPMOVSXBD    10(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    10(BX)(CX*1), Y9
+	VPMOVSXBD    10(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    18(BX), Y8
+	VPMOVSXBD    18(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    18(BX)(CX*1), Y9
+	VPMOVSXBD    18(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    26(BX), Y8
+	VPMOVSXBD    26(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    26(BX)(CX*1), Y9
+	VPMOVSXBD    26(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000022, SI
+	DECQ         R9
 	JG           dot2Q80AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -11694,14 +11895,14 @@ dot2Q80AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2Q80AVX2_many
 
@@ -11716,40 +11917,47 @@ dot2Q80AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q80AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000022, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q80AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q80AVX2_one_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVSXBD    2(BX), Y8
+	VPMOVSXBD    2(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVSXBD    10(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VPMOVSXBD    10(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VPMOVSXBD    18(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VPMOVSXBD    18(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVSXBD    26(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VPMOVSXBD    26(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, DX
-	DECQ         DI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000022, SI
+	DECQ         R9
 	JG           dot2Q80AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -11757,27 +11965,27 @@ dot2Q80AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2Q80AVX2_one
 
@@ -11788,10 +11996,14 @@ dot2Q80AVX2_end:
 // func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot4Q80AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x22, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q80AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -11804,103 +12016,110 @@ dot4Q80AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q80AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000044, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q80AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q80AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVSXBD    2(BX), Y8
+	VPMOVSXBD    2(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPMOVSXBD    2(BX)(CX*1), Y9
+	VPMOVSXBD    2(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    10(BX), Y8
+	VPMOVSXBD    10(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    10(BX)(CX*1), Y9
+	VPMOVSXBD    10(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    18(BX), Y8
+	VPMOVSXBD    18(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    18(BX)(CX*1), Y9
+	VPMOVSXBD    18(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    26(BX), Y8
+	VPMOVSXBD    26(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    26(BX)(CX*1), Y9
+	VPMOVSXBD    26(SI)(CX*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000022, SI
+	DECQ         R10
 	JG           dot4Q80AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -11910,11 +12129,11 @@ dot4Q80AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -11924,14 +12143,14 @@ dot4Q80AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4Q80AVX2_many
 
@@ -11946,60 +12165,67 @@ dot4Q80AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q80AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000022, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q80AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q80AVX2_one_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVSXBD    2(BX), Y8
+	VPMOVSXBD    2(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VPMOVSXBD    10(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVSXBD    10(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VPMOVSXBD    18(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VPMOVSXBD    18(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VPMOVSXBD    26(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVSXBD    26(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, DX
-	DECQ         R8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000022, SI
+	DECQ         R10
 	JG           dot4Q80AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -12010,20 +12236,20 @@ dot4Q80AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4Q80AVX2_one
 
@@ -12034,10 +12260,14 @@ dot4Q80AVX2_end:
 // func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot8Q80AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x22, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q80AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -12050,75 +12280,82 @@ dot8Q80AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q80AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000022, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q80AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q80AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVSXBD    2(BX), Y8
+	VPMOVSXBD    2(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VPMOVSXBD    10(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVSXBD    10(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VPMOVSXBD    18(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    18(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VPMOVSXBD    26(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    26(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000022, BX
-	ADDQ         $0x00000022, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000022, SI
+	DECQ         R11
 	JG           dot8Q80AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -12129,17 +12366,17 @@ dot8Q80AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -12150,20 +12387,20 @@ dot8Q80AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q80AVX2_many
 
@@ -12174,10 +12411,14 @@ dot8Q80AVX2_one:
 // func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot2Q80AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x22, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q80AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -12198,79 +12439,82 @@ dot2Q80AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2Q80AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000088, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q80AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q80AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVSXBD     2(BX), Z8
+	VPMOVSXBD     2(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPMOVSXBD     2(BX)(CX*1), Z9
+	VPMOVSXBD     2(SI)(CX*1), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPMOVSXBD     2(BX)(CX*2), Z10
+	VPMOVSXBD     2(SI)(CX*2), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPMOVSXBD     2(SI), Z11
+	VPMOVSXBD     2(DI), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
 	VFMADD231PS   Z12, Z11, Z7
-	VPMOVSXBD     18(BX), Z8
+	VPMOVSXBD     18(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPMOVSXBD     18(BX)(CX*1), Z9
+	VPMOVSXBD     18(SI)(CX*1), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPMOVSXBD     18(BX)(CX*2), Z10
+	VPMOVSXBD     18(SI)(CX*2), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPMOVSXBD     18(SI), Z11
+	VPMOVSXBD     18(DI), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000022, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000022, SI
-	ADDQ          $0x00000022, DX
 	ADDQ          $0x00000022, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2Q80AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -12280,8 +12524,8 @@ dot2Q80AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -12295,8 +12539,8 @@ dot2Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -12310,11 +12554,11 @@ dot2Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2Q80AVX512_many
 
@@ -12329,30 +12573,37 @@ dot2Q80AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q80AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000022, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q80AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q80AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVSXBD     2(BX), Z8
+	VPMOVSXBD     2(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VPMOVSXBD     18(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VPMOVSXBD     18(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000022, BX
-	ADDQ          $0x00000022, DX
-	DECQ          DI
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000022, SI
+	DECQ          R9
 	JG            dot2Q80AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -12360,8 +12611,8 @@ dot2Q80AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -12370,8 +12621,8 @@ dot2Q80AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -12380,11 +12631,11 @@ dot2Q80AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2Q80AVX512_one
 
@@ -12395,10 +12646,14 @@ dot2Q80AVX512_end:
 // func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot4Q80AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x22, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q80AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -12419,107 +12674,110 @@ dot4Q80AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4Q80AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000088, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q80AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q80AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVSXBD     2(BX), Z8
+	VPMOVSXBD     2(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPMOVSXBD     2(BX)(CX*1), Z9
+	VPMOVSXBD     2(SI)(CX*1), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPMOVSXBD     2(BX)(CX*2), Z10
+	VPMOVSXBD     2(SI)(CX*2), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPMOVSXBD     2(SI), Z11
+	VPMOVSXBD     2(DI), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	VPMOVSXBD     18(BX), Z8
+	VPMOVSXBD     18(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPMOVSXBD     18(BX)(CX*1), Z9
+	VPMOVSXBD     18(SI)(CX*1), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPMOVSXBD     18(BX)(CX*2), Z10
+	VPMOVSXBD     18(SI)(CX*2), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPMOVSXBD     18(SI), Z11
+	VPMOVSXBD     18(DI), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000022, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000022, SI
-	ADDQ          $0x00000022, DX
 	ADDQ          $0x00000022, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4Q80AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -12533,8 +12791,8 @@ dot4Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -12548,8 +12806,8 @@ dot4Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -12563,8 +12821,8 @@ dot4Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -12578,11 +12836,11 @@ dot4Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4Q80AVX512_many
 
@@ -12605,37 +12863,44 @@ dot4Q80AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q80AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000022, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q80AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q80AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVSXBD     2(BX), Z8
+	VPMOVSXBD     2(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
-	VPMOVSXBD     18(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VPMOVSXBD     18(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000022, BX
-	ADDQ          $0x00000022, DX
-	DECQ          R8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000022, SI
+	DECQ          R10
 	JG            dot4Q80AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -12649,10 +12914,10 @@ dot4Q80AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -12667,20 +12932,20 @@ dot4Q80AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q80AVX512_one
 
@@ -12691,10 +12956,14 @@ dot4Q80AVX512_end:
 // func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot8Q80AVX512(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x22, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q80AVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -12715,94 +12984,101 @@ dot8Q80AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q80AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000044, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q80AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q80AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVSXBD     2(BX), Z8
+	VPMOVSXBD     2(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPMOVSXBD     2(BX)(CX*1), Z9
+	VPMOVSXBD     2(SI)(CX*1), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       (SI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	VPMOVSXBD     18(BX), Z8
+	VPMOVSXBD     18(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPMOVSXBD     18(BX)(CX*1), Z9
+	VPMOVSXBD     18(SI)(CX*1), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       64(SI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       64(R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       64(R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000022, BX
-	ADDQ          $0x00000022, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000022, SI
+	DECQ          R11
 	JG            dot8Q80AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -12816,11 +13092,11 @@ dot8Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -12834,11 +13110,11 @@ dot8Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -12852,11 +13128,11 @@ dot8Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -12870,14 +13146,14 @@ dot8Q80AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q80AVX512_many
 
@@ -12900,47 +13176,54 @@ dot8Q80AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q80AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000022, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q80AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q80AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVSXBD     2(BX), Z8
+	VPMOVSXBD     2(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VPMOVSXBD     18(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VPMOVSXBD     18(SI), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000022, BX
-	ADDQ          $0x00000022, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000022, SI
+	DECQ          R11
 	JG            dot8Q80AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -12950,11 +13233,11 @@ dot8Q80AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -12969,17 +13252,17 @@ dot8Q80AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -12994,20 +13277,20 @@ dot8Q80AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q80AVX512_one
 
@@ -13077,10 +13360,14 @@ GLOBL eight<>(SB), RODATA|NOPTR, $64
 // func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q40AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x12, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q40AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -13093,94 +13380,100 @@ dot2Q40AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q40AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000024, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q40AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q40AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPMOVZXBD    2(BX)(CX*1), Y9
+	VPMOVZXBD    2(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVZXBD    10(BX), Y8
+	VPMOVZXBD    10(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVZXBD    10(BX)(CX*1), Y9
+	VPMOVZXBD    10(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVZXBD    2(BX)(CX*1), Y9
+	VPMOVZXBD    2(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVZXBD    10(BX), Y8
+	VPMOVZXBD    10(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVZXBD    10(BX)(CX*1), Y9
+	VPMOVZXBD    10(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000012, SI
+	DECQ         R9
 	JG           dot2Q40AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -13190,14 +13483,14 @@ dot2Q40AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2Q40AVX2_many
 
@@ -13212,48 +13505,55 @@ dot2Q40AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q40AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000012, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q40AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q40AVX2_one_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVZXBD    10(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VPMOVZXBD    10(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VPMOVZXBD    2(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VPMOVZXBD    2(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVZXBD    10(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VPMOVZXBD    10(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, DX
-	DECQ         DI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000012, SI
+	DECQ         R9
 	JG           dot2Q40AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -13261,27 +13561,27 @@ dot2Q40AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2Q40AVX2_one
 
@@ -13292,10 +13592,14 @@ dot2Q40AVX2_end:
 // func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot4Q40AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x12, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q40AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -13308,119 +13612,125 @@ dot4Q40AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q40AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000024, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q40AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q40AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPMOVZXBD    2(BX)(CX*1), Y9
+	VPMOVZXBD    2(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    10(BX), Y8
+	VPMOVZXBD    10(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVZXBD    10(BX)(CX*1), Y9
+	VPMOVZXBD    10(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVZXBD    2(BX)(CX*1), Y9
+	VPMOVZXBD    2(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    10(BX), Y8
+	VPMOVZXBD    10(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVZXBD    10(BX)(CX*1), Y9
+	VPMOVZXBD    10(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VPSUBD       eight<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000012, SI
+	DECQ         R10
 	JG           dot4Q40AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -13430,11 +13740,11 @@ dot4Q40AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -13444,14 +13754,14 @@ dot4Q40AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4Q40AVX2_many
 
@@ -13466,68 +13776,75 @@ dot4Q40AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q40AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000012, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q40AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q40AVX2_one_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VPMOVZXBD    10(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVZXBD    10(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VPMOVZXBD    2(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VPMOVZXBD    2(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VPMOVZXBD    10(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVZXBD    10(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, DX
-	DECQ         R8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000012, SI
+	DECQ         R10
 	JG           dot4Q40AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -13538,20 +13855,20 @@ dot4Q40AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4Q40AVX2_one
 
@@ -13562,10 +13879,14 @@ dot4Q40AVX2_end:
 // func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot8Q40AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x12, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q40AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -13578,83 +13899,90 @@ dot8Q40AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q40AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000012, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q40AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q40AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPMOVZXBD    2(BX), Y8
+	VPMOVZXBD    2(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VPMOVZXBD    10(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVZXBD    10(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VPMOVZXBD    2(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VPMOVZXBD    2(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VPMOVZXBD    10(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVZXBD    10(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VPSUBD       eight<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000012, BX
-	ADDQ         $0x00000012, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000012, SI
+	DECQ         R11
 	JG           dot8Q40AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -13665,17 +13993,17 @@ dot8Q40AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -13686,20 +14014,20 @@ dot8Q40AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q40AVX2_many
 
@@ -13713,6 +14041,10 @@ TEXT ·dot2Q40AVX512(SB), $128-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ40<>+0(SB), Z15
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x12, DX, DX
+	NEGQ    DX
+	ADDQ    CX, DX
 	SHLQ    $0x02, AX
 	SHLQ    $0x02, ldy+8(FP)
 
@@ -13735,83 +14067,85 @@ dot2Q40AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2Q40AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000048, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q40AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q40AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPMOVZXBD     2(BX)(CX*1), Z9
+	VPMOVZXBD     2(SI)(CX*1), Z9
 	VPERMPS       Z15, Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPMOVZXBD     2(BX)(CX*2), Z10
+	VPMOVZXBD     2(SI)(CX*2), Z10
 	VPERMPS       Z15, Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPMOVZXBD     2(SI), Z11
+	VPMOVZXBD     2(DI), Z11
 	VPERMPS       Z15, Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
 	VFMADD231PS   Z12, Z11, Z7
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPMOVZXBD     2(BX)(CX*1), Z9
+	VPMOVZXBD     2(SI)(CX*1), Z9
 	VPSRLD        $0x04, Z9, Z9
 	VPERMPS       Z15, Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPMOVZXBD     2(BX)(CX*2), Z10
+	VPMOVZXBD     2(SI)(CX*2), Z10
 	VPSRLD        $0x04, Z10, Z10
 	VPERMPS       Z15, Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPMOVZXBD     2(SI), Z11
+	VPMOVZXBD     2(DI), Z11
 	VPSRLD        $0x04, Z11, Z11
 	VPERMPS       Z15, Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000012, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000012, SI
-	ADDQ          $0x00000012, DX
 	ADDQ          $0x00000012, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2Q40AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -13821,8 +14155,8 @@ dot2Q40AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -13836,8 +14170,8 @@ dot2Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -13851,11 +14185,11 @@ dot2Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2Q40AVX512_many
 
@@ -13870,31 +14204,38 @@ dot2Q40AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q40AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000012, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q40AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q40AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VPMOVZXBD     2(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VPMOVZXBD     2(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000012, BX
-	ADDQ          $0x00000012, DX
-	DECQ          DI
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000012, SI
+	DECQ          R9
 	JG            dot2Q40AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -13902,8 +14243,8 @@ dot2Q40AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -13912,8 +14253,8 @@ dot2Q40AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -13922,11 +14263,11 @@ dot2Q40AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2Q40AVX512_one
 
@@ -13940,6 +14281,10 @@ TEXT ·dot4Q40AVX512(SB), $128-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ40<>+0(SB), Z15
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x12, DX, DX
+	NEGQ    DX
+	ADDQ    CX, DX
 	SHLQ    $0x02, AX
 	SHLQ    $0x02, ldy+8(FP)
 
@@ -13962,111 +14307,113 @@ dot4Q40AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4Q40AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000048, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q40AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q40AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPMOVZXBD     2(BX)(CX*1), Z9
+	VPMOVZXBD     2(SI)(CX*1), Z9
 	VPERMPS       Z15, Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPMOVZXBD     2(BX)(CX*2), Z10
+	VPMOVZXBD     2(SI)(CX*2), Z10
 	VPERMPS       Z15, Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPMOVZXBD     2(SI), Z11
+	VPMOVZXBD     2(DI), Z11
 	VPERMPS       Z15, Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPMOVZXBD     2(BX)(CX*1), Z9
+	VPMOVZXBD     2(SI)(CX*1), Z9
 	VPSRLD        $0x04, Z9, Z9
 	VPERMPS       Z15, Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPMOVZXBD     2(BX)(CX*2), Z10
+	VPMOVZXBD     2(SI)(CX*2), Z10
 	VPSRLD        $0x04, Z10, Z10
 	VPERMPS       Z15, Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPMOVZXBD     2(SI), Z11
+	VPMOVZXBD     2(DI), Z11
 	VPSRLD        $0x04, Z11, Z11
 	VPERMPS       Z15, Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000012, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000012, SI
-	ADDQ          $0x00000012, DX
 	ADDQ          $0x00000012, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4Q40AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -14080,8 +14427,8 @@ dot4Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -14095,8 +14442,8 @@ dot4Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -14110,8 +14457,8 @@ dot4Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -14125,11 +14472,11 @@ dot4Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4Q40AVX512_many
 
@@ -14152,38 +14499,45 @@ dot4Q40AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q40AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000012, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q40AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q40AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
-	VPMOVZXBD     2(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VPMOVZXBD     2(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000012, BX
-	ADDQ          $0x00000012, DX
-	DECQ          R8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000012, SI
+	DECQ          R10
 	JG            dot4Q40AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -14197,10 +14551,10 @@ dot4Q40AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -14215,20 +14569,20 @@ dot4Q40AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q40AVX512_one
 
@@ -14242,6 +14596,10 @@ TEXT ·dot8Q40AVX512(SB), $64-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ40<>+0(SB), Z15
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x12, DX, DX
+	NEGQ    DX
+	ADDQ    CX, DX
 	SHLQ    $0x02, AX
 	SHLQ    $0x02, ldy+8(FP)
 
@@ -14264,96 +14622,102 @@ dot8Q40AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q40AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000024, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q40AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q40AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPMOVZXBD     2(BX)(CX*1), Z9
+	VPMOVZXBD     2(SI)(CX*1), Z9
 	VPERMPS       Z15, Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       (SI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPMOVZXBD     2(BX)(CX*1), Z9
+	VPMOVZXBD     2(SI)(CX*1), Z9
 	VPSRLD        $0x04, Z9, Z9
 	VPERMPS       Z15, Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       64(SI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       64(R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       64(R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000012, BX
-	ADDQ          $0x00000012, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000012, SI
+	DECQ          R11
 	JG            dot8Q40AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -14367,11 +14731,11 @@ dot8Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -14385,11 +14749,11 @@ dot8Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -14403,11 +14767,11 @@ dot8Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -14421,14 +14785,14 @@ dot8Q40AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q40AVX512_many
 
@@ -14451,48 +14815,55 @@ dot8Q40AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q40AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000012, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q40AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q40AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPMOVZXBD     2(BX), Z8
+	VPMOVZXBD     2(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VPMOVZXBD     2(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VPMOVZXBD     2(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000012, BX
-	ADDQ          $0x00000012, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000012, SI
+	DECQ          R11
 	JG            dot8Q40AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -14502,11 +14873,11 @@ dot8Q40AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -14521,17 +14892,17 @@ dot8Q40AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -14546,20 +14917,20 @@ dot8Q40AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q40AVX512_one
 
@@ -14613,10 +14984,14 @@ dequantQ41_loop:
 // func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q41AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x14, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q41AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -14629,90 +15004,96 @@ dot2Q41AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q41AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000028, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q41AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q41AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPBROADCASTW 2(BX)(CX*1), X14
+	VPBROADCASTW 2(SI)(CX*1), X14
 	VCVTPH2PS    X14, Y14
-	VPMOVZXBD    4(BX)(CX*1), Y9
+	VPMOVZXBD    4(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVZXBD    12(BX), Y8
+	VPMOVZXBD    12(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPMOVZXBD    12(BX)(CX*1), Y9
+	VPMOVZXBD    12(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPMOVZXBD    4(BX)(CX*1), Y9
+	VPMOVZXBD    4(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVZXBD    12(BX), Y8
+	VPMOVZXBD    12(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPMOVZXBD    12(BX)(CX*1), Y9
+	VPMOVZXBD    12(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000014, SI
+	DECQ         R9
 	JG           dot2Q41AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -14722,14 +15103,14 @@ dot2Q41AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2Q41AVX2_many
 
@@ -14744,46 +15125,53 @@ dot2Q41AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q41AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000014, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q41AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q41AVX2_one_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVZXBD    12(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VPMOVZXBD    12(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VPMOVZXBD    4(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VPMOVZXBD    4(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVZXBD    12(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VPMOVZXBD    12(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, DX
-	DECQ         DI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000014, SI
+	DECQ         R9
 	JG           dot2Q41AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -14791,27 +15179,27 @@ dot2Q41AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2Q41AVX2_one
 
@@ -14822,10 +15210,14 @@ dot2Q41AVX2_end:
 // func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot4Q41AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x14, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q41AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -14838,115 +15230,121 @@ dot4Q41AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q41AVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000028, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q41AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q41AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPBROADCASTW 2(BX)(CX*1), X14
+	VPBROADCASTW 2(SI)(CX*1), X14
 	VCVTPH2PS    X14, Y14
-	VPMOVZXBD    4(BX)(CX*1), Y9
+	VPMOVZXBD    4(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    12(BX), Y8
+	VPMOVZXBD    12(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPMOVZXBD    12(BX)(CX*1), Y9
+	VPMOVZXBD    12(SI)(CX*1), Y9
 	VPAND        fifteen<>+0(SB), Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPMOVZXBD    4(BX)(CX*1), Y9
+	VPMOVZXBD    4(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXBD    12(BX), Y8
+	VPMOVZXBD    12(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPMOVZXBD    12(BX)(CX*1), Y9
+	VPMOVZXBD    12(SI)(CX*1), Y9
 	VPSRLD       $0x04, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000014, SI
+	DECQ         R10
 	JG           dot4Q41AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -14956,11 +15354,11 @@ dot4Q41AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -14970,14 +15368,14 @@ dot4Q41AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4Q41AVX2_many
 
@@ -14992,66 +15390,73 @@ dot4Q41AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q41AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000014, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q41AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q41AVX2_one_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VPMOVZXBD    12(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVZXBD    12(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VPMOVZXBD    4(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VPMOVZXBD    4(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VPMOVZXBD    12(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVZXBD    12(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, DX
-	DECQ         R8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000014, SI
+	DECQ         R10
 	JG           dot4Q41AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -15062,20 +15467,20 @@ dot4Q41AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4Q41AVX2_one
 
@@ -15086,10 +15491,14 @@ dot4Q41AVX2_end:
 // func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot8Q41AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x14, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q41AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -15102,81 +15511,88 @@ dot8Q41AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q41AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTW (BX), X11
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000014, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q41AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q41AVX2_many_loop_fetched:
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
-	VPMOVZXBD    4(BX), Y8
+	VPMOVZXBD    4(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VPMOVZXBD    12(BX), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVZXBD    12(SI), Y8
 	VPAND        fifteen<>+0(SB), Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VPMOVZXBD    4(BX), Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VPMOVZXBD    4(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VPMOVZXBD    12(BX), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVZXBD    12(SI), Y8
 	VPSRLD       $0x04, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000014, BX
-	ADDQ         $0x00000014, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000014, SI
+	DECQ         R11
 	JG           dot8Q41AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -15187,17 +15603,17 @@ dot8Q41AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -15208,20 +15624,20 @@ dot8Q41AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q41AVX2_many
 
@@ -15235,6 +15651,10 @@ TEXT ·dot2Q41AVX512(SB), $128-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ41<>+0(SB), Z15
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x14, DX, DX
+	NEGQ    DX
+	ADDQ    CX, DX
 	SHLQ    $0x02, AX
 	SHLQ    $0x02, ldy+8(FP)
 
@@ -15257,91 +15677,93 @@ dot2Q41AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2Q41AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000050, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q41AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q41AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(BX)(CX*1), Y29
+	VPBROADCASTW  2(SI)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
-	VPMOVZXBD     4(BX)(CX*1), Z9
+	VPMOVZXBD     4(SI)(CX*1), Z9
 	VPERMPS       Z15, Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPBROADCASTW  2(BX)(CX*2), Y30
+	VPBROADCASTW  2(SI)(CX*2), Y30
 	VCVTPH2PS     Y30, Z30
-	VPMOVZXBD     4(BX)(CX*2), Z10
+	VPMOVZXBD     4(SI)(CX*2), Z10
 	VPERMPS       Z15, Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPBROADCASTW  2(SI), Y31
+	VPBROADCASTW  2(DI), Y31
 	VCVTPH2PS     Y31, Z31
-	VPMOVZXBD     4(SI), Z11
+	VPMOVZXBD     4(DI), Z11
 	VPERMPS       Z15, Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
 	VFMADD231PS   Z12, Z11, Z7
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPMOVZXBD     4(BX)(CX*1), Z9
+	VPMOVZXBD     4(SI)(CX*1), Z9
 	VPSRLD        $0x04, Z9, Z9
 	VPERMPS       Z15, Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPMOVZXBD     4(BX)(CX*2), Z10
+	VPMOVZXBD     4(SI)(CX*2), Z10
 	VPSRLD        $0x04, Z10, Z10
 	VPERMPS       Z15, Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPMOVZXBD     4(SI), Z11
+	VPMOVZXBD     4(DI), Z11
 	VPSRLD        $0x04, Z11, Z11
 	VPERMPS       Z15, Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000014, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000014, SI
-	ADDQ          $0x00000014, DX
 	ADDQ          $0x00000014, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2Q41AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -15351,8 +15773,8 @@ dot2Q41AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -15366,8 +15788,8 @@ dot2Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -15381,11 +15803,11 @@ dot2Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2Q41AVX512_many
 
@@ -15400,33 +15822,40 @@ dot2Q41AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q41AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000014, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q41AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q41AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VPMOVZXBD     4(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VPMOVZXBD     4(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000014, BX
-	ADDQ          $0x00000014, DX
-	DECQ          DI
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000014, SI
+	DECQ          R9
 	JG            dot2Q41AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -15434,8 +15863,8 @@ dot2Q41AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -15444,8 +15873,8 @@ dot2Q41AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -15454,11 +15883,11 @@ dot2Q41AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2Q41AVX512_one
 
@@ -15472,6 +15901,10 @@ TEXT ·dot4Q41AVX512(SB), $128-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ41<>+0(SB), Z15
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x14, DX, DX
+	NEGQ    DX
+	ADDQ    CX, DX
 	SHLQ    $0x02, AX
 	SHLQ    $0x02, ldy+8(FP)
 
@@ -15494,119 +15927,121 @@ dot4Q41AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4Q41AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	PREFETCHT0    (DX)(CX*2)
-	PREFETCHT0    (DI)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000050, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q41AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q41AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(BX)(CX*1), Y29
+	VPBROADCASTW  2(SI)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
-	VPMOVZXBD     4(BX)(CX*1), Z9
+	VPMOVZXBD     4(SI)(CX*1), Z9
 	VPERMPS       Z15, Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPBROADCASTW  2(BX)(CX*2), Y30
+	VPBROADCASTW  2(SI)(CX*2), Y30
 	VCVTPH2PS     Y30, Z30
-	VPMOVZXBD     4(BX)(CX*2), Z10
+	VPMOVZXBD     4(SI)(CX*2), Z10
 	VPERMPS       Z15, Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPBROADCASTW  2(SI), Y31
+	VPBROADCASTW  2(DI), Y31
 	VCVTPH2PS     Y31, Z31
-	VPMOVZXBD     4(SI), Z11
+	VPMOVZXBD     4(DI), Z11
 	VPERMPS       Z15, Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPMOVZXBD     4(BX)(CX*1), Z9
+	VPMOVZXBD     4(SI)(CX*1), Z9
 	VPSRLD        $0x04, Z9, Z9
 	VPERMPS       Z15, Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPMOVZXBD     4(BX)(CX*2), Z10
+	VPMOVZXBD     4(SI)(CX*2), Z10
 	VPSRLD        $0x04, Z10, Z10
 	VPERMPS       Z15, Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPMOVZXBD     4(SI), Z11
+	VPMOVZXBD     4(DI), Z11
 	VPSRLD        $0x04, Z11, Z11
 	VPERMPS       Z15, Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000014, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000014, SI
-	ADDQ          $0x00000014, DX
 	ADDQ          $0x00000014, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4Q41AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -15620,8 +16055,8 @@ dot4Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -15635,8 +16070,8 @@ dot4Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -15650,8 +16085,8 @@ dot4Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -15665,11 +16100,11 @@ dot4Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4Q41AVX512_many
 
@@ -15692,40 +16127,47 @@ dot4Q41AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q41AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000014, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q41AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q41AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
-	VPMOVZXBD     4(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VPMOVZXBD     4(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000014, BX
-	ADDQ          $0x00000014, DX
-	DECQ          R8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000014, SI
+	DECQ          R10
 	JG            dot4Q41AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -15739,10 +16181,10 @@ dot4Q41AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -15757,20 +16199,20 @@ dot4Q41AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q41AVX512_one
 
@@ -15784,6 +16226,10 @@ TEXT ·dot8Q41AVX512(SB), $64-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ41<>+0(SB), Z15
+	MOVQ    blocks+56(FP), DX
+	IMUL3Q  $0x14, DX, DX
+	NEGQ    DX
+	ADDQ    CX, DX
 	SHLQ    $0x02, AX
 	SHLQ    $0x02, ldy+8(FP)
 
@@ -15806,100 +16252,106 @@ dot8Q41AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q41AVX512_many_loop:
-	PREFETCHT0    (DX)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000028, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q41AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q41AVX512_many_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(BX)(CX*1), Y29
+	VPBROADCASTW  2(SI)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
-	VPMOVZXBD     4(BX)(CX*1), Z9
+	VPMOVZXBD     4(SI)(CX*1), Z9
 	VPERMPS       Z15, Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VMOVUPS       (SI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPMOVZXBD     4(BX)(CX*1), Z9
+	VPMOVZXBD     4(SI)(CX*1), Z9
 	VPSRLD        $0x04, Z9, Z9
 	VPERMPS       Z15, Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VMOVUPS       64(SI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       64(R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       64(R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000014, BX
-	ADDQ          $0x00000014, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000014, SI
+	DECQ          R11
 	JG            dot8Q41AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -15913,11 +16365,11 @@ dot8Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -15931,11 +16383,11 @@ dot8Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -15949,11 +16401,11 @@ dot8Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -15967,14 +16419,14 @@ dot8Q41AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q41AVX512_many
 
@@ -15997,50 +16449,57 @@ dot8Q41AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q41AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTW  (BX), Y24
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000014, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q41AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q41AVX512_one_loop_fetched:
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
-	VPMOVZXBD     4(BX), Z8
+	VPMOVZXBD     4(SI), Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VPMOVZXBD     4(BX), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VPMOVZXBD     4(SI), Z8
 	VPSRLD        $0x04, Z8, Z8
 	VPERMPS       Z15, Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000014, BX
-	ADDQ          $0x00000014, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000014, SI
+	DECQ          R11
 	JG            dot8Q41AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -16050,11 +16509,11 @@ dot8Q41AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -16069,17 +16528,17 @@ dot8Q41AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -16094,20 +16553,20 @@ dot8Q41AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q41AVX512_one
 
@@ -16219,10 +16678,14 @@ GLOBL lownibbles<>(SB), RODATA|NOPTR, $64
 // func dot1Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot1Q50AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q50AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -16236,49 +16699,56 @@ dot1Q50AVX2_many:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q50AVX2_many_loop:
-	PREFETCHT0   (AX)
-	VPBROADCASTD 2(DX), Y9
+	PREFETCHT0 (AX)
+	ADDQ       $0x0000002c, AX
+	SUBQ       $0x00000002, SI
+	JG         dot1Q50AVX2_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q50AVX2_many_loop_fetched:
+	VPBROADCASTD 2(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(DX), X8
+	VMOVDQU      6(BX), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	PREFETCHT0   (AX)(CX*1)
-	VPBROADCASTD 2(DX)(CX*1), Y9
+	VPBROADCASTD 2(BX)(CX*1), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(DX)(CX*1), X8
+	VMOVDQU      6(BX)(CX*1), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VPBROADCASTW (DX), X11
+	VPBROADCASTW (BX), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (DX)(CX*1), X12
+	VPBROADCASTW (BX)(CX*1), X12
 	VCVTPH2PS    X12, Y12
 	VPMOVSXBD    32(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (BX), Y10
+	VMOVUPS      (DI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
 	VPMOVSXBD    8(SP), Y8
@@ -16287,7 +16757,7 @@ dot1Q50AVX2_many_loop:
 	VPMOVSXBD    40(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(BX), Y10
+	VMOVUPS      32(DI), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    16(SP), Y8
@@ -16296,7 +16766,7 @@ dot1Q50AVX2_many_loop:
 	VPMOVSXBD    48(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(BX), Y10
+	VMOVUPS      64(DI), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
 	VPMOVSXBD    24(SP), Y8
@@ -16305,13 +16775,12 @@ dot1Q50AVX2_many_loop:
 	VPMOVSXBD    56(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(BX), Y10
+	VMOVUPS      96(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000016, AX
-	DECQ         SI
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000016, BX
+	DECQ         R8
 	JG           dot1Q50AVX2_many_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -16351,47 +16820,54 @@ dot1Q50AVX2_one:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q50AVX2_one_loop:
-	PREFETCHT0   (AX)
-	VPBROADCASTD 2(DX), Y9
+	PREFETCHT0 (AX)
+	ADDQ       $0x00000016, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q50AVX2_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q50AVX2_one_loop_fetched:
+	VPBROADCASTD 2(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(DX), X8
+	VMOVDQU      6(BX), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (DX), X11
+	VPBROADCASTW (BX), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (BX), Y8, Y0
+	VFMADD231PS  (DI), Y8, Y0
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(BX), Y8, Y1
+	VFMADD231PS  32(DI), Y8, Y1
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(BX), Y8, Y2
+	VFMADD231PS  64(DI), Y8, Y2
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(BX), Y8, Y3
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000016, AX
-	DECQ         SI
+	VFMADD231PS  96(DI), Y8, Y3
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000016, BX
+	DECQ         R8
 	JG           dot1Q50AVX2_one_loop
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y2, Y0, Y0
@@ -16419,10 +16895,14 @@ dot1Q50AVX2_end:
 // func dot2Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q50AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q50AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -16435,53 +16915,60 @@ dot2Q50AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q50AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x0000002c, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q50AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q50AVX2_many_loop_fetched:
+	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX), X8
+	VMOVDQU      6(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTD 2(BX)(CX*1), Y9
+	VPBROADCASTD 2(SI)(CX*1), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX)(CX*1), X8
+	VMOVDQU      6(SI)(CX*1), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
 	VPMOVSXBD    32(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    8(SP), Y8
@@ -16490,10 +16977,10 @@ dot2Q50AVX2_many_loop:
 	VPMOVSXBD    40(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    16(SP), Y8
@@ -16502,10 +16989,10 @@ dot2Q50AVX2_many_loop:
 	VPMOVSXBD    48(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    24(SP), Y8
@@ -16514,23 +17001,22 @@ dot2Q50AVX2_many_loop:
 	VPMOVSXBD    56(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000016, SI
+	DECQ         R9
 	JG           dot2Q50AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -16540,14 +17026,14 @@ dot2Q50AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2Q50AVX2_many
 
@@ -16562,52 +17048,59 @@ dot2Q50AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q50AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000016, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q50AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q50AVX2_one_loop_fetched:
+	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX), X8
+	VMOVDQU      6(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, DX
-	DECQ         DI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000016, SI
+	DECQ         R9
 	JG           dot2Q50AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -16615,27 +17108,27 @@ dot2Q50AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2Q50AVX2_one
 
@@ -16646,10 +17139,14 @@ dot2Q50AVX2_end:
 // func dot4Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot4Q50AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q50AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -16662,61 +17159,68 @@ dot4Q50AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q50AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x0000002c, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q50AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q50AVX2_many_loop_fetched:
+	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX), X8
+	VMOVDQU      6(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTD 2(BX)(CX*1), Y9
+	VPBROADCASTD 2(SI)(CX*1), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX)(CX*1), X8
+	VMOVDQU      6(SI)(CX*1), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
 	VPMOVSXBD    32(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    8(SP), Y8
@@ -16725,16 +17229,16 @@ dot4Q50AVX2_many_loop:
 	VPMOVSXBD    40(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    16(SP), Y8
@@ -16743,16 +17247,16 @@ dot4Q50AVX2_many_loop:
 	VPMOVSXBD    48(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    24(SP), Y8
@@ -16761,28 +17265,27 @@ dot4Q50AVX2_many_loop:
 	VPMOVSXBD    56(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000016, SI
+	DECQ         R10
 	JG           dot4Q50AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -16792,11 +17295,11 @@ dot4Q50AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -16806,14 +17309,14 @@ dot4Q50AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4Q50AVX2_many
 
@@ -16828,72 +17331,79 @@ dot4Q50AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q50AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000016, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q50AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q50AVX2_one_loop_fetched:
+	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX), X8
+	VMOVDQU      6(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, DX
-	DECQ         R8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000016, SI
+	DECQ         R10
 	JG           dot4Q50AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -16904,20 +17414,20 @@ dot4Q50AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4Q50AVX2_one
 
@@ -16928,10 +17438,14 @@ dot4Q50AVX2_end:
 // func dot8Q50AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot8Q50AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q50AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -16944,87 +17458,94 @@ dot8Q50AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q50AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000016, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q50AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q50AVX2_many_loop_fetched:
+	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      6(BX), X8
+	VMOVDQU      6(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VPSUBB       sixteens<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000016, BX
-	ADDQ         $0x00000016, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000016, SI
+	DECQ         R11
 	JG           dot8Q50AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -17035,17 +17556,17 @@ dot8Q50AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -17056,20 +17577,20 @@ dot8Q50AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q50AVX2_many
 
@@ -17080,10 +17601,14 @@ dot8Q50AVX2_one:
 // func dot1Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot1Q50AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q50AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -17105,56 +17630,24 @@ dot1Q50AVX512_many:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
-	LEAQ   (CX)(CX*2), BX
-	LEAQ   (DX)(BX*1), BX
-	ADDQ   next+64(FP), AX
+	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
-	LEAQ   (AX)(SI*1), SI
-	MOVQ   x+16(FP), DI
-	MOVQ   blocks+56(FP), R8
+	LEAQ   (BX)(SI*1), SI
+	ADDQ   next+64(FP), AX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot1Q50AVX512_many_loop:
-	PREFETCHT0    (AX)
-	VPBROADCASTD  2(DX), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(DX), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (AX)(CX*1)
-	VPBROADCASTD  2(DX)(CX*1), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(DX)(CX*1), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, 32(SP)
-	PREFETCHT0    (AX)(CX*2)
-	VPBROADCASTD  2(DX)(CX*2), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(DX)(CX*2), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, 64(SP)
-	PREFETCHT0    (SI)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       $0x00000058, AX
+	SUBQ       $0x00000004, DI
+	JG         dot1Q50AVX512_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q50AVX512_many_loop_fetched:
 	VPBROADCASTD  2(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -17166,28 +17659,64 @@ dot1Q50AVX512_many_loop:
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, (SP)
+	VPBROADCASTD  2(BX)(CX*1), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(BX)(CX*1), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, 32(SP)
+	VPBROADCASTD  2(BX)(CX*2), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(BX)(CX*2), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, 64(SP)
+	VPBROADCASTD  2(SI), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(SI), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, 96(SP)
-	VPBROADCASTW  (DX), Y24
+	VPBROADCASTW  (BX), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (DX)(CX*1), Y25
+	VPBROADCASTW  (BX)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (DX)(CX*2), Y26
+	VPBROADCASTW  (BX)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
 	VPMOVSXBD     64(SP), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (BX), Y27
+	VPBROADCASTW  (SI), Y27
 	VCVTPH2PS     Y27, Z27
 	VPMOVSXBD     96(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z1
 	VFMADD231PS   Z12, Z10, Z2
@@ -17204,17 +17733,15 @@ dot1Q50AVX512_many_loop:
 	VPMOVSXBD     112(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z6
 	VFMADD231PS   Z12, Z11, Z7
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000016, DX
+	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000016, BX
-	ADDQ          $0x00000016, AX
 	ADDQ          $0x00000016, SI
-	DECQ          R8
+	DECQ          R9
 	JG            dot1Q50AVX512_many_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -17259,39 +17786,46 @@ dot1Q50AVX512_one:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q50AVX512_one_loop:
-	PREFETCHT0    (AX)
-	VPBROADCASTD  2(DX), Y9
+	PREFETCHT0 (AX)
+	ADDQ       $0x00000016, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q50AVX512_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q50AVX512_one_loop_fetched:
+	VPBROADCASTD  2(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(DX), X8
+	VMOVDQU       6(BX), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (DX), Y24
+	VPBROADCASTW  (BX), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (BX), Z8, Z0
+	VFMADD231PS   (DI), Z8, Z0
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(BX), Z8, Z1
-	ADDQ          $0x00000080, BX
-	ADDQ          $0x00000016, DX
-	ADDQ          $0x00000016, AX
-	DECQ          SI
+	VFMADD231PS   64(DI), Z8, Z1
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000016, BX
+	DECQ          R8
 	JG            dot1Q50AVX512_one_loop
 	VADDPS        Z1, Z0, Z0
 	VADDPS        Z2, Z0, Z0
@@ -17321,10 +17855,14 @@ dot1Q50AVX512_end:
 // func dot2Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot2Q50AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q50AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -17345,57 +17883,25 @@ dot2Q50AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2Q50AVX512_many_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  2(BX), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTD  2(BX)(CX*1), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX)(CX*1), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, 32(SP)
-	PREFETCHT0    (DX)(CX*2)
-	VPBROADCASTD  2(BX)(CX*2), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX)(CX*2), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, 64(SP)
-	PREFETCHT0    (DI)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000058, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q50AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q50AVX512_many_loop_fetched:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -17407,33 +17913,69 @@ dot2Q50AVX512_many_loop:
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, (SP)
+	VPBROADCASTD  2(SI)(CX*1), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(SI)(CX*1), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, 32(SP)
+	VPBROADCASTD  2(SI)(CX*2), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(SI)(CX*2), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, 64(SP)
+	VPBROADCASTD  2(DI), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(DI), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, 96(SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
 	VPMOVSXBD     64(SP), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
 	VPMOVSXBD     96(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
@@ -17450,22 +17992,20 @@ dot2Q50AVX512_many_loop:
 	VPMOVSXBD     112(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000016, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000016, SI
-	ADDQ          $0x00000016, DX
 	ADDQ          $0x00000016, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2Q50AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -17475,8 +18015,8 @@ dot2Q50AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -17490,8 +18030,8 @@ dot2Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -17505,11 +18045,11 @@ dot2Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2Q50AVX512_many
 
@@ -17524,42 +18064,49 @@ dot2Q50AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q50AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000016, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q50AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q50AVX512_one_loop_fetched:
+	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX), X8
+	VMOVDQU       6(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000016, BX
-	ADDQ          $0x00000016, DX
-	DECQ          DI
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000016, SI
+	DECQ          R9
 	JG            dot2Q50AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -17567,8 +18114,8 @@ dot2Q50AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -17577,8 +18124,8 @@ dot2Q50AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -17587,11 +18134,11 @@ dot2Q50AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2Q50AVX512_one
 
@@ -17602,10 +18149,14 @@ dot2Q50AVX512_end:
 // func dot4Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot4Q50AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q50AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -17626,59 +18177,27 @@ dot4Q50AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4Q50AVX512_many_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  2(BX), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTD  2(BX)(CX*1), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX)(CX*1), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, 32(SP)
-	PREFETCHT0    (DX)(CX*2)
-	VPBROADCASTD  2(BX)(CX*2), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX)(CX*2), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VPSUBB        sixteens<>+0(SB), Y8, Y8
-	VMOVDQU       Y8, 64(SP)
-	PREFETCHT0    (DI)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000058, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q50AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q50AVX512_many_loop_fetched:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -17690,43 +18209,79 @@ dot4Q50AVX512_many_loop:
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, (SP)
+	VPBROADCASTD  2(SI)(CX*1), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(SI)(CX*1), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, 32(SP)
+	VPBROADCASTD  2(SI)(CX*2), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(SI)(CX*2), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
+	VMOVDQU       Y8, 64(SP)
+	VPBROADCASTD  2(DI), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       6(DI), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, 96(SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
 	VPMOVSXBD     64(SP), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
 	VPMOVSXBD     96(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
@@ -17743,38 +18298,36 @@ dot4Q50AVX512_many_loop:
 	VPMOVSXBD     112(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000016, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000016, SI
-	ADDQ          $0x00000016, DX
 	ADDQ          $0x00000016, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4Q50AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -17788,8 +18341,8 @@ dot4Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -17803,8 +18356,8 @@ dot4Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -17818,8 +18371,8 @@ dot4Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -17833,11 +18386,11 @@ dot4Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4Q50AVX512_many
 
@@ -17860,49 +18413,56 @@ dot4Q50AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q50AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000016, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q50AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q50AVX512_one_loop_fetched:
+	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX), X8
+	VMOVDQU       6(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000016, BX
-	ADDQ          $0x00000016, DX
-	DECQ          R8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000016, SI
+	DECQ          R10
 	JG            dot4Q50AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -17916,10 +18476,10 @@ dot4Q50AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -17934,20 +18494,20 @@ dot4Q50AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q50AVX512_one
 
@@ -17958,10 +18518,14 @@ dot4Q50AVX512_end:
 // func dot8Q50AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot8Q50AVX512(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x16, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q50AVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -17982,74 +18546,81 @@ dot8Q50AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q50AVX512_many_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x0000002c, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q50AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q50AVX512_many_loop_fetched:
+	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX), X8
+	VMOVDQU       6(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTD  2(BX)(CX*1), Y9
+	VPBROADCASTD  2(SI)(CX*1), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX)(CX*1), X8
+	VMOVDQU       6(SI)(CX*1), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, 32(SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       (SI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
 	VPMOVSXBD     16(SP), Z8
@@ -18058,42 +18629,41 @@ dot8Q50AVX512_many_loop:
 	VPMOVSXBD     48(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       64(SI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       64(R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       64(R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000016, BX
-	ADDQ          $0x00000016, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000016, SI
+	DECQ          R11
 	JG            dot8Q50AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -18107,11 +18677,11 @@ dot8Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -18125,11 +18695,11 @@ dot8Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -18143,11 +18713,11 @@ dot8Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -18161,14 +18731,14 @@ dot8Q50AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q50AVX512_many
 
@@ -18191,59 +18761,66 @@ dot8Q50AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q50AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  2(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000016, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q50AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q50AVX512_one_loop_fetched:
+	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       6(BX), X8
+	VMOVDQU       6(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VPSUBB        sixteens<>+0(SB), Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000016, BX
-	ADDQ          $0x00000016, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000016, SI
+	DECQ          R11
 	JG            dot8Q50AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -18253,11 +18830,11 @@ dot8Q50AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -18272,17 +18849,17 @@ dot8Q50AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -18297,20 +18874,20 @@ dot8Q50AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q50AVX512_one
 
@@ -18371,10 +18948,14 @@ dequantQ51_loop:
 // func dot1Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot1Q51AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q51AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -18388,51 +18969,58 @@ dot1Q51AVX2_many:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q51AVX2_many_loop:
-	PREFETCHT0   (AX)
-	VPBROADCASTD 4(DX), Y9
+	PREFETCHT0 (AX)
+	ADDQ       $0x00000030, AX
+	SUBQ       $0x00000002, SI
+	JG         dot1Q51AVX2_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q51AVX2_many_loop_fetched:
+	VPBROADCASTD 4(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(DX), X8
+	VMOVDQU      8(BX), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	PREFETCHT0   (AX)(CX*1)
-	VPBROADCASTD 4(DX)(CX*1), Y9
+	VPBROADCASTD 4(BX)(CX*1), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(DX)(CX*1), X8
+	VMOVDQU      8(BX)(CX*1), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VPBROADCASTW (DX), X11
+	VPBROADCASTW (BX), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(DX), X13
+	VPBROADCASTW 2(BX), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPBROADCASTW (DX)(CX*1), X12
+	VPBROADCASTW (BX)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPBROADCASTW 2(DX)(CX*1), X14
+	VPBROADCASTW 2(BX)(CX*1), X14
 	VCVTPH2PS    X14, Y14
 	VPMOVSXBD    32(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      (BX), Y10
+	VMOVUPS      (DI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
 	VPMOVSXBD    8(SP), Y8
@@ -18441,7 +19029,7 @@ dot1Q51AVX2_many_loop:
 	VPMOVSXBD    40(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      32(BX), Y10
+	VMOVUPS      32(DI), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    16(SP), Y8
@@ -18450,7 +19038,7 @@ dot1Q51AVX2_many_loop:
 	VPMOVSXBD    48(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      64(BX), Y10
+	VMOVUPS      64(DI), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
 	VPMOVSXBD    24(SP), Y8
@@ -18459,13 +19047,12 @@ dot1Q51AVX2_many_loop:
 	VPMOVSXBD    56(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      96(BX), Y10
+	VMOVUPS      96(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000018, AX
-	DECQ         SI
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000018, BX
+	DECQ         R8
 	JG           dot1Q51AVX2_many_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -18505,48 +19092,55 @@ dot1Q51AVX2_one:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q51AVX2_one_loop:
-	PREFETCHT0   (AX)
-	VPBROADCASTD 4(DX), Y9
+	PREFETCHT0 (AX)
+	ADDQ       $0x00000018, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q51AVX2_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q51AVX2_one_loop_fetched:
+	VPBROADCASTD 4(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(DX), X8
+	VMOVDQU      8(BX), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (DX), X11
+	VPBROADCASTW (BX), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(DX), X13
+	VPBROADCASTW 2(BX), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (BX), Y8, Y0
+	VFMADD231PS  (DI), Y8, Y0
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(BX), Y8, Y1
+	VFMADD231PS  32(DI), Y8, Y1
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(BX), Y8, Y2
+	VFMADD231PS  64(DI), Y8, Y2
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(BX), Y8, Y3
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000018, AX
-	DECQ         SI
+	VFMADD231PS  96(DI), Y8, Y3
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000018, BX
+	DECQ         R8
 	JG           dot1Q51AVX2_one_loop
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y2, Y0, Y0
@@ -18574,10 +19168,14 @@ dot1Q51AVX2_end:
 // func dot2Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q51AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q51AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -18590,55 +19188,62 @@ dot2Q51AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q51AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000030, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q51AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q51AVX2_many_loop_fetched:
+	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX), X8
+	VMOVDQU      8(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTD 4(BX)(CX*1), Y9
+	VPBROADCASTD 4(SI)(CX*1), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX)(CX*1), X8
+	VMOVDQU      8(SI)(CX*1), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPBROADCASTW 2(BX)(CX*1), X14
+	VPBROADCASTW 2(SI)(CX*1), X14
 	VCVTPH2PS    X14, Y14
 	VPMOVSXBD    32(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    8(SP), Y8
@@ -18647,10 +19252,10 @@ dot2Q51AVX2_many_loop:
 	VPMOVSXBD    40(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    16(SP), Y8
@@ -18659,10 +19264,10 @@ dot2Q51AVX2_many_loop:
 	VPMOVSXBD    48(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    24(SP), Y8
@@ -18671,23 +19276,22 @@ dot2Q51AVX2_many_loop:
 	VPMOVSXBD    56(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, DX
-	DECQ         DI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000018, SI
+	DECQ         R9
 	JG           dot2Q51AVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -18697,14 +19301,14 @@ dot2Q51AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2Q51AVX2_many
 
@@ -18719,53 +19323,60 @@ dot2Q51AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q51AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000018, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q51AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q51AVX2_one_loop_fetched:
+	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX), X8
+	VMOVDQU      8(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, DX
-	DECQ         DI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000018, SI
+	DECQ         R9
 	JG           dot2Q51AVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -18773,27 +19384,27 @@ dot2Q51AVX2_one_loop:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2Q51AVX2_one
 
@@ -18804,10 +19415,14 @@ dot2Q51AVX2_end:
 // func dot4Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot4Q51AVX2(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q51AVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -18820,63 +19435,70 @@ dot4Q51AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q51AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000030, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q51AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q51AVX2_many_loop_fetched:
+	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX), X8
+	VMOVDQU      8(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	PREFETCHT0   (DX)(CX*1)
-	VPBROADCASTD 4(BX)(CX*1), Y9
+	VPBROADCASTD 4(SI)(CX*1), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX)(CX*1), X8
+	VMOVDQU      8(SI)(CX*1), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VPBROADCASTW (BX)(CX*1), X12
+	VPBROADCASTW (SI)(CX*1), X12
 	VCVTPH2PS    X12, Y12
-	VPBROADCASTW 2(BX)(CX*1), X14
+	VPBROADCASTW 2(SI)(CX*1), X14
 	VCVTPH2PS    X14, Y14
 	VPMOVSXBD    32(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    8(SP), Y8
@@ -18885,16 +19507,16 @@ dot4Q51AVX2_many_loop:
 	VPMOVSXBD    40(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    16(SP), Y8
@@ -18903,16 +19525,16 @@ dot4Q51AVX2_many_loop:
 	VPMOVSXBD    48(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
 	VPMOVSXBD    24(SP), Y8
@@ -18921,28 +19543,27 @@ dot4Q51AVX2_many_loop:
 	VPMOVSXBD    56(SP), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, DX
-	DECQ         R8
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000018, SI
+	DECQ         R10
 	JG           dot4Q51AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -18952,11 +19573,11 @@ dot4Q51AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -18966,14 +19587,14 @@ dot4Q51AVX2_many_loop:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4Q51AVX2_many
 
@@ -18988,73 +19609,80 @@ dot4Q51AVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q51AVX2_one_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000018, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q51AVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q51AVX2_one_loop_fetched:
+	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX), X8
+	VMOVDQU      8(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, DX
-	DECQ         R8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000018, SI
+	DECQ         R10
 	JG           dot4Q51AVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -19065,20 +19693,20 @@ dot4Q51AVX2_one_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4Q51AVX2_one
 
@@ -19089,10 +19717,14 @@ dot4Q51AVX2_end:
 // func dot8Q51AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot8Q51AVX2(SB), $32-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q51AVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -19105,88 +19737,95 @@ dot8Q51AVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q51AVX2_many_loop:
-	PREFETCHT0   (DX)
-	VPBROADCASTD 4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000018, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q51AVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q51AVX2_many_loop_fetched:
+	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
 	VPCMPEQB     bits<>+0(SB), Y9, Y9
 	VPAND        sixteens<>+0(SB), Y9, Y9
-	VMOVDQU      8(BX), X8
+	VMOVDQU      8(SI), X8
 	VPSRLW       $0x04, X8, X10
 	VINSERTI128  $0x01, X10, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPOR         Y9, Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VPBROADCASTW (BX), X11
+	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
-	VPBROADCASTW 2(BX), X13
+	VPBROADCASTW 2(SI), X13
 	VCVTPH2PS    X13, Y13
 	VPMOVSXBD    (SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
 	VPMOVSXBD    8(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
 	VPMOVSXBD    16(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
 	VPMOVSXBD    24(SP), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMADD213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000018, BX
-	ADDQ         $0x00000018, DX
-	DECQ         R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000018, SI
+	DECQ         R11
 	JG           dot8Q51AVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -19197,17 +19836,17 @@ dot8Q51AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -19218,20 +19857,20 @@ dot8Q51AVX2_many_loop:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q51AVX2_many
 
@@ -19242,10 +19881,14 @@ dot8Q51AVX2_one:
 // func dot1Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot1Q51AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q51AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -19267,53 +19910,24 @@ dot1Q51AVX512_many:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
-	LEAQ   (CX)(CX*2), BX
-	LEAQ   (DX)(BX*1), BX
-	ADDQ   next+64(FP), AX
+	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
-	LEAQ   (AX)(SI*1), SI
-	MOVQ   x+16(FP), DI
-	MOVQ   blocks+56(FP), R8
+	LEAQ   (BX)(SI*1), SI
+	ADDQ   next+64(FP), AX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot1Q51AVX512_many_loop:
-	PREFETCHT0    (AX)
-	VPBROADCASTD  4(DX), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(DX), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (AX)(CX*1)
-	VPBROADCASTD  4(DX)(CX*1), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(DX)(CX*1), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, 32(SP)
-	PREFETCHT0    (AX)(CX*2)
-	VPBROADCASTD  4(DX)(CX*2), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(DX)(CX*2), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, 64(SP)
-	PREFETCHT0    (SI)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       $0x00000060, AX
+	SUBQ       $0x00000004, DI
+	JG         dot1Q51AVX512_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q51AVX512_many_loop_fetched:
 	VPBROADCASTD  4(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -19324,36 +19938,69 @@ dot1Q51AVX512_many_loop:
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, (SP)
+	VPBROADCASTD  4(BX)(CX*1), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(BX)(CX*1), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, 32(SP)
+	VPBROADCASTD  4(BX)(CX*2), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(BX)(CX*2), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, 64(SP)
+	VPBROADCASTD  4(SI), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(SI), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, 96(SP)
-	VPBROADCASTW  (DX), Y24
+	VPBROADCASTW  (BX), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(DX), Y28
+	VPBROADCASTW  2(BX), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (DX)(CX*1), Y25
+	VPBROADCASTW  (BX)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(DX)(CX*1), Y29
+	VPBROADCASTW  2(BX)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPBROADCASTW  (DX)(CX*2), Y26
+	VPBROADCASTW  (BX)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPBROADCASTW  2(DX)(CX*2), Y30
+	VPBROADCASTW  2(BX)(CX*2), Y30
 	VCVTPH2PS     Y30, Z30
 	VPMOVSXBD     64(SP), Z10
 	VCVTDQ2PS     Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPBROADCASTW  (BX), Y27
+	VPBROADCASTW  (SI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPBROADCASTW  2(BX), Y31
+	VPBROADCASTW  2(SI), Y31
 	VCVTPH2PS     Y31, Z31
 	VPMOVSXBD     96(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z1
 	VFMADD231PS   Z12, Z10, Z2
@@ -19370,17 +20017,15 @@ dot1Q51AVX512_many_loop:
 	VPMOVSXBD     112(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z6
 	VFMADD231PS   Z12, Z11, Z7
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000018, DX
+	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000018, BX
-	ADDQ          $0x00000018, AX
 	ADDQ          $0x00000018, SI
-	DECQ          R8
+	DECQ          R9
 	JG            dot1Q51AVX512_many_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -19425,40 +20070,47 @@ dot1Q51AVX512_one:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q51AVX512_one_loop:
-	PREFETCHT0    (AX)
-	VPBROADCASTD  4(DX), Y9
+	PREFETCHT0 (AX)
+	ADDQ       $0x00000018, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q51AVX512_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q51AVX512_one_loop_fetched:
+	VPBROADCASTD  4(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(DX), X8
+	VMOVDQU       8(BX), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (DX), Y24
+	VPBROADCASTW  (BX), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(DX), Y28
+	VPBROADCASTW  2(BX), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (BX), Z8, Z0
+	VFMADD231PS   (DI), Z8, Z0
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(BX), Z8, Z1
-	ADDQ          $0x00000080, BX
-	ADDQ          $0x00000018, DX
-	ADDQ          $0x00000018, AX
-	DECQ          SI
+	VFMADD231PS   64(DI), Z8, Z1
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x00000018, BX
+	DECQ          R8
 	JG            dot1Q51AVX512_one_loop
 	VADDPS        Z1, Z0, Z0
 	VADDPS        Z2, Z0, Z0
@@ -19488,10 +20140,14 @@ dot1Q51AVX512_end:
 // func dot2Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot2Q51AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q51AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -19512,54 +20168,25 @@ dot2Q51AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
 
 dot2Q51AVX512_many_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  4(BX), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTD  4(BX)(CX*1), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX)(CX*1), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, 32(SP)
-	PREFETCHT0    (DX)(CX*2)
-	VPBROADCASTD  4(BX)(CX*2), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX)(CX*2), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, 64(SP)
-	PREFETCHT0    (DI)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000060, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q51AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q51AVX512_many_loop_fetched:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -19570,41 +20197,74 @@ dot2Q51AVX512_many_loop:
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, (SP)
+	VPBROADCASTD  4(SI)(CX*1), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(SI)(CX*1), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, 32(SP)
+	VPBROADCASTD  4(SI)(CX*2), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(SI)(CX*2), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, 64(SP)
+	VPBROADCASTD  4(DI), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(DI), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, 96(SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(BX)(CX*1), Y29
+	VPBROADCASTW  2(SI)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPBROADCASTW  2(BX)(CX*2), Y30
+	VPBROADCASTW  2(SI)(CX*2), Y30
 	VCVTPH2PS     Y30, Z30
 	VPMOVSXBD     64(SP), Z10
 	VCVTDQ2PS     Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPBROADCASTW  2(SI), Y31
+	VPBROADCASTW  2(DI), Y31
 	VCVTPH2PS     Y31, Z31
 	VPMOVSXBD     96(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z2
 	VFMADD231PS   Z12, Z10, Z4
 	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z3
 	VFMADD231PS   Z12, Z10, Z5
@@ -19621,22 +20281,20 @@ dot2Q51AVX512_many_loop:
 	VPMOVSXBD     112(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z16
 	VFMADD231PS   Z12, Z9, Z18
 	VFMADD231PS   Z12, Z10, Z20
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z17
 	VFMADD231PS   Z12, Z9, Z19
 	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000018, BX
+	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000018, SI
-	ADDQ          $0x00000018, DX
 	ADDQ          $0x00000018, DI
-	DECQ          R9
+	DECQ          R10
 	JG            dot2Q51AVX512_many_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -19646,8 +20304,8 @@ dot2Q51AVX512_many_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z2, Y12
@@ -19661,8 +20319,8 @@ dot2Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z3, Y12
@@ -19676,11 +20334,11 @@ dot2Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot2Q51AVX512_many
 
@@ -19695,43 +20353,50 @@ dot2Q51AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q51AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000018, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q51AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q51AVX512_one_loop_fetched:
+	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX), X8
+	VMOVDQU       8(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000018, BX
-	ADDQ          $0x00000018, DX
-	DECQ          DI
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000018, SI
+	DECQ          R9
 	JG            dot2Q51AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
@@ -19739,8 +20404,8 @@ dot2Q51AVX512_one_loop:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z0, Z0
 	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
 	VADDPS        Y8, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X8
@@ -19749,8 +20414,8 @@ dot2Q51AVX512_one_loop:
 	VADDPS        X8, X0, X0
 	VPERMILPS     $0xb1, X0, X8
 	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y8
 	VADDPS        Y8, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X8
@@ -19759,11 +20424,11 @@ dot2Q51AVX512_one_loop:
 	VADDPS        X8, X1, X1
 	VPERMILPS     $0xb1, X1, X8
 	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot2Q51AVX512_one
 
@@ -19774,10 +20439,14 @@ dot2Q51AVX512_end:
 // func dot4Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot4Q51AVX512(SB), $128-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q51AVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -19798,56 +20467,27 @@ dot4Q51AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
 	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
 
 dot4Q51AVX512_many_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  4(BX), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTD  4(BX)(CX*1), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX)(CX*1), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, 32(SP)
-	PREFETCHT0    (DX)(CX*2)
-	VPBROADCASTD  4(BX)(CX*2), Y9
-	VPSHUFB       spread<>+0(SB), Y9, Y9
-	VPAND         bits<>+0(SB), Y9, Y9
-	VPCMPEQB      bits<>+0(SB), Y9, Y9
-	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX)(CX*2), X8
-	VPSRLW        $0x04, X8, X10
-	VINSERTI128   $0x01, X10, Y8, Y8
-	VPAND         lownibbles<>+0(SB), Y8, Y8
-	VPOR          Y9, Y8, Y8
-	VMOVDQU       Y8, 64(SP)
-	PREFETCHT0    (DI)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	ADDQ       $0x00000060, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q51AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q51AVX512_many_loop_fetched:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -19858,51 +20498,84 @@ dot4Q51AVX512_many_loop:
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, (SP)
+	VPBROADCASTD  4(SI)(CX*1), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(SI)(CX*1), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, 32(SP)
+	VPBROADCASTD  4(SI)(CX*2), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(SI)(CX*2), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
+	VMOVDQU       Y8, 64(SP)
+	VPBROADCASTD  4(DI), Y9
+	VPSHUFB       spread<>+0(SB), Y9, Y9
+	VPAND         bits<>+0(SB), Y9, Y9
+	VPCMPEQB      bits<>+0(SB), Y9, Y9
+	VPAND         sixteens<>+0(SB), Y9, Y9
+	VMOVDQU       8(DI), X8
+	VPSRLW        $0x04, X8, X10
+	VINSERTI128   $0x01, X10, Y8, Y8
+	VPAND         lownibbles<>+0(SB), Y8, Y8
+	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, 96(SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(BX)(CX*1), Y29
+	VPBROADCASTW  2(SI)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VPBROADCASTW  (BX)(CX*2), Y26
+	VPBROADCASTW  (SI)(CX*2), Y26
 	VCVTPH2PS     Y26, Z26
-	VPBROADCASTW  2(BX)(CX*2), Y30
+	VPBROADCASTW  2(SI)(CX*2), Y30
 	VCVTPH2PS     Y30, Z30
 	VPMOVSXBD     64(SP), Z10
 	VCVTDQ2PS     Z10, Z10
 	VFMADD213PS   Z30, Z26, Z10
-	VPBROADCASTW  (SI), Y27
+	VPBROADCASTW  (DI), Y27
 	VCVTPH2PS     Y27, Z27
-	VPBROADCASTW  2(SI), Y31
+	VPBROADCASTW  2(DI), Y31
 	VCVTPH2PS     Y31, Z31
 	VPMOVSXBD     96(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
@@ -19919,38 +20592,36 @@ dot4Q51AVX512_many_loop:
 	VPMOVSXBD     112(SP), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMADD213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z4
 	VFMADD231PS   Z12, Z10, Z16
 	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z17
 	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R9)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z6
 	VFMADD231PS   Z12, Z10, Z18
 	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z7
 	VFMADD231PS   Z12, Z10, Z19
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000018, BX
+	ADDQ          $0x00000080, R10
 	ADDQ          $0x00000018, SI
-	ADDQ          $0x00000018, DX
 	ADDQ          $0x00000018, DI
-	DECQ          R10
+	DECQ          R11
 	JG            dot4Q51AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -19964,8 +20635,8 @@ dot4Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -19979,8 +20650,8 @@ dot4Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -19994,8 +20665,8 @@ dot4Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -20009,11 +20680,11 @@ dot4Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4Q51AVX512_many
 
@@ -20036,50 +20707,57 @@ dot4Q51AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q51AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000018, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q51AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q51AVX512_one_loop_fetched:
+	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX), X8
+	VMOVDQU       8(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000018, BX
-	ADDQ          $0x00000018, DX
-	DECQ          R8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000018, SI
+	DECQ          R10
 	JG            dot4Q51AVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -20093,10 +20771,10 @@ dot4Q51AVX512_one_loop:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -20111,20 +20789,20 @@ dot4Q51AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q51AVX512_one
 
@@ -20135,10 +20813,14 @@ dot4Q51AVX512_end:
 // func dot8Q51AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dot8Q51AVX512(SB), $64-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x18, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q51AVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -20159,76 +20841,83 @@ dot8Q51AVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q51AVX512_many_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000030, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q51AVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q51AVX512_many_loop_fetched:
+	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX), X8
+	VMOVDQU       8(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, (SP)
-	PREFETCHT0    (DX)(CX*1)
-	VPBROADCASTD  4(BX)(CX*1), Y9
+	VPBROADCASTD  4(SI)(CX*1), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX)(CX*1), X8
+	VMOVDQU       8(SI)(CX*1), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, 32(SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VPBROADCASTW  (BX)(CX*1), Y25
+	VPBROADCASTW  (SI)(CX*1), Y25
 	VCVTPH2PS     Y25, Z25
-	VPBROADCASTW  2(BX)(CX*1), Y29
+	VPBROADCASTW  2(SI)(CX*1), Y29
 	VCVTPH2PS     Y29, Z29
 	VPMOVSXBD     32(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VMOVUPS       (SI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       (R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
 	VPMOVSXBD     16(SP), Z8
@@ -20237,42 +20926,41 @@ dot8Q51AVX512_many_loop:
 	VPMOVSXBD     48(SP), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMADD213PS   Z29, Z25, Z9
-	VMOVUPS       64(SI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       64(R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       64(R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       64(R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       64(R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       64(R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       64(R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000018, BX
-	ADDQ          $0x00000018, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000018, SI
+	DECQ          R11
 	JG            dot8Q51AVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -20286,11 +20974,11 @@ dot8Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -20304,11 +20992,11 @@ dot8Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -20322,11 +21010,11 @@ dot8Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -20340,14 +21028,14 @@ dot8Q51AVX512_many_loop:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q51AVX512_many
 
@@ -20370,60 +21058,67 @@ dot8Q51AVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q51AVX512_one_loop:
-	PREFETCHT0    (DX)
-	VPBROADCASTD  4(BX), Y9
+	PREFETCHT0 (BX)
+	ADDQ       $0x00000018, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q51AVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q51AVX512_one_loop_fetched:
+	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
 	VPCMPEQB      bits<>+0(SB), Y9, Y9
 	VPAND         sixteens<>+0(SB), Y9, Y9
-	VMOVDQU       8(BX), X8
+	VMOVDQU       8(SI), X8
 	VPSRLW        $0x04, X8, X10
 	VINSERTI128   $0x01, X10, Y8, Y8
 	VPAND         lownibbles<>+0(SB), Y8, Y8
 	VPOR          Y9, Y8, Y8
 	VMOVDQU       Y8, (SP)
-	VPBROADCASTW  (BX), Y24
+	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
-	VPBROADCASTW  2(BX), Y28
+	VPBROADCASTW  2(SI), Y28
 	VCVTPH2PS     Y28, Z28
 	VPMOVSXBD     (SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
 	VPMOVSXBD     16(SP), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMADD213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000018, BX
-	ADDQ          $0x00000018, DX
-	DECQ          R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000018, SI
+	DECQ          R11
 	JG            dot8Q51AVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -20433,11 +21128,11 @@ dot8Q51AVX512_one_loop:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -20452,17 +21147,17 @@ dot8Q51AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -20477,20 +21172,20 @@ dot8Q51AVX512_one_loop:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q51AVX512_one
 
@@ -20753,10 +21448,14 @@ dequantQ4K_loop:
 // func dot2Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q4KAVX2(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x90, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q4KAVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -20769,1278 +21468,26 @@ dot2Q4KAVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
-
-dot2Q4KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R8
-	MOVL         8(BX), R9
-	MOVL         12(BX), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R8
-	MOVL         8(BX)(CX*1), R9
-	MOVL         12(BX)(CX*1), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      48(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q4KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R9*4), Y11
-	VBROADCASTSS 288(SP)(R9*4), Y13
-	VPMOVSXBD    (R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VBROADCASTSS 576(SP)(R9*4), Y12
-	VBROADCASTSS 608(SP)(R9*4), Y14
-	VPMOVSXBD    320(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    8(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    328(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y5
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    16(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    336(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    24(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    344(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y5
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000001, R9
-	CMPQ         R9, $0x08
-	JLT          dot2Q4KAVX2_many_loop_turn
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, DX
-	DECQ         DI
-	JG           dot2Q4KAVX2_many_loop
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y2, Y2
-	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y2, Y9
-	VMOVAPS      Y1, Y10
-	VMOVAPS      Y3, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
-	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
-	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000002, rows+48(FP)
-	JMP          dot2Q4KAVX2_many
-
-dot2Q4KAVX2_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot2Q4KAVX2_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	MOVQ   blocks+56(FP), DI
-
-dot2Q4KAVX2_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R8
-	MOVL         8(BX), R9
-	MOVL         12(BX), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q4KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R9*4), Y11
-	VBROADCASTSS 288(SP)(R9*4), Y13
-	VPMOVSXBD    (R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVSXBD    8(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VPMOVSXBD    16(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVSXBD    24(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000001, R9
-	CMPQ         R9, $0x08
-	JLT          dot2Q4KAVX2_one_loop_turn
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, DX
-	DECQ         DI
-	JG           dot2Q4KAVX2_one_loop
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y0, Y0
-	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0x4e, X0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0xb1, X0, X8
-	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
-	VEXTRACTF128 $0x01, Y1, X8
-	VADDPS       X8, X1, X1
-	VPERMILPS    $0x4e, X1, X8
-	VADDPS       X8, X1, X1
-	VPERMILPS    $0xb1, X1, X8
-	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
-	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000001, rows+48(FP)
-	JMP          dot2Q4KAVX2_one
-
-dot2Q4KAVX2_end:
-	VZEROUPPER
-	RET
-
-// func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q4KAVX2(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot4Q4KAVX2_many:
-	CMPQ   rows+48(FP), $0x02
-	JLT    dot4Q4KAVX2_one
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
-
-dot4Q4KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R9
-	MOVL         8(BX), R10
-	MOVL         12(BX), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R9
-	MOVL         8(BX)(CX*1), R10
-	MOVL         12(BX)(CX*1), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      48(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
-
-dot4Q4KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R10*4), Y11
-	VBROADCASTSS 288(SP)(R10*4), Y13
-	VPMOVSXBD    (R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VBROADCASTSS 576(SP)(R10*4), Y12
-	VBROADCASTSS 608(SP)(R10*4), Y14
-	VPMOVSXBD    320(R9), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    8(R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    328(R9), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    16(R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    336(R9), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    24(R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    344(R9), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000001, R10
-	CMPQ         R10, $0x08
-	JLT          dot4Q4KAVX2_many_loop_turn
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, DX
-	DECQ         R8
-	JG           dot4Q4KAVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y4, Y9
-	VMOVAPS      Y1, Y10
-	VMOVAPS      Y5, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
-	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
-	VMOVAPS      Y2, Y8
-	VMOVAPS      Y6, Y9
-	VMOVAPS      Y3, Y10
-	VMOVAPS      Y7, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
-	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
-	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000002, rows+48(FP)
-	JMP          dot4Q4KAVX2_many
-
-dot4Q4KAVX2_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot4Q4KAVX2_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
-
-dot4Q4KAVX2_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R9
-	MOVL         8(BX), R10
-	MOVL         12(BX), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
-
-dot4Q4KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R10*4), Y11
-	VBROADCASTSS 288(SP)(R10*4), Y13
-	VPMOVSXBD    (R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VPMOVSXBD    8(R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VPMOVSXBD    16(R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VPMOVSXBD    24(R9), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000001, R10
-	CMPQ         R10, $0x08
-	JLT          dot4Q4KAVX2_one_loop_turn
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, DX
-	DECQ         R8
-	JG           dot4Q4KAVX2_one_loop
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y2, Y2
-	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y1, Y9
-	VMOVAPS      Y2, Y10
-	VMOVAPS      Y3, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
-	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000001, rows+48(FP)
-	JMP          dot4Q4KAVX2_one
-
-dot4Q4KAVX2_end:
-	VZEROUPPER
-	RET
-
-// func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q4KAVX2(SB), $320-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot8Q4KAVX2_many:
-	CMPQ   rows+48(FP), $0x01
-	JLT    dot8Q4KAVX2_one
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
-
-dot8Q4KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
-
-dot8Q4KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R11*4), Y11
-	VBROADCASTSS 288(SP)(R11*4), Y13
-	VPMOVSXBD    (R10), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VPMOVSXBD    8(R10), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VPMOVSXBD    16(R10), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VPMOVSXBD    24(R10), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000001, R11
-	CMPQ         R11, $0x08
-	JLT          dot8Q4KAVX2_many_loop_turn
-	ADDQ         $0x00000090, BX
-	ADDQ         $0x00000090, DX
-	DECQ         R9
-	JG           dot8Q4KAVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y1, Y9
-	VMOVAPS      Y2, Y10
-	VMOVAPS      Y3, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
-	VMOVAPS      Y4, Y8
-	VMOVAPS      Y5, Y9
-	VMOVAPS      Y6, Y10
-	VMOVAPS      Y7, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
-	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
-	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000001, rows+48(FP)
-	JMP          dot8Q4KAVX2_many
-
-dot8Q4KAVX2_one:
-	VZEROUPPER
-	RET
-
-// func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot2Q4KAVX512(SB), $1280-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot2Q4KAVX512_many:
-	CMPQ   rows+48(FP), $0x04
-	JLT    dot2Q4KAVX512_one
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
-	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
 	MOVQ   x+16(FP), R8
 	MOVQ   blocks+56(FP), R9
 
-dot2Q4KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R10
-	MOVL         8(BX)(CX*1), R11
-	MOVL         12(BX)(CX*1), R12
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      48(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	PREFETCHT0   (DX)(CX*2)
-	PREFETCHT0   64(DX)(CX*2)
-	PREFETCHT0   128(DX)(CX*2)
-	MOVL         4(BX)(CX*2), R10
-	MOVL         8(BX)(CX*2), R11
-	MOVL         12(BX)(CX*2), R12
-	MOVL         R12, R14
-	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 896(SP)
-	VMOVUPS      Y9, 928(SP)
-	VMOVDQU      16(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 640(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 672(SP)
-	VMOVDQU      48(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 704(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 736(SP)
-	VMOVDQU      80(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 768(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 800(SP)
-	VMOVDQU      112(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 832(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 864(SP)
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
+dot2Q4KAVX2_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	ADDQ       $0x00000120, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q4KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q4KAVX2_many_loop_fetched:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -22076,525 +21523,386 @@ dot2Q4KAVX512_many_loop:
 	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 1216(SP)
-	VMOVUPS      Y9, 1248(SP)
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
 	VMOVDQU      16(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 960(SP)
+	VMOVDQU      Y8, (SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 992(SP)
+	VMOVDQU      Y9, 32(SP)
 	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1024(SP)
+	VMOVDQU      Y8, 64(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 1056(SP)
+	VMOVDQU      Y9, 96(SP)
 	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1088(SP)
+	VMOVDQU      Y8, 128(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 1120(SP)
+	VMOVDQU      Y9, 160(SP)
 	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1152(SP)
+	VMOVDQU      Y8, 192(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 1184(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
-
-dot2Q4KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VBROADCASTSS  288(SP)(R11*4), Z28
-	VPMOVSXBD     (R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VBROADCASTSS  576(SP)(R11*4), Z25
-	VBROADCASTSS  608(SP)(R11*4), Z29
-	VPMOVSXBD     320(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VBROADCASTSS  896(SP)(R11*4), Z26
-	VBROADCASTSS  928(SP)(R11*4), Z30
-	VPMOVSXBD     640(R10), Z10
-	VCVTDQ2PS     Z10, Z10
-	VFMSUB213PS   Z30, Z26, Z10
-	VBROADCASTSS  1216(SP)(R11*4), Z27
-	VBROADCASTSS  1248(SP)(R11*4), Z31
-	VPMOVSXBD     960(R10), Z11
-	VCVTDQ2PS     Z11, Z11
-	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z2
-	VFMADD231PS   Z12, Z10, Z4
-	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z3
-	VFMADD231PS   Z12, Z10, Z5
-	VFMADD231PS   Z12, Z11, Z7
-	VPMOVSXBD     16(R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VPMOVSXBD     336(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VPMOVSXBD     656(R10), Z10
-	VCVTDQ2PS     Z10, Z10
-	VFMSUB213PS   Z30, Z26, Z10
-	VPMOVSXBD     976(R10), Z11
-	VCVTDQ2PS     Z11, Z11
-	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
-	VFMADD231PS   Z12, Z8, Z16
-	VFMADD231PS   Z12, Z9, Z18
-	VFMADD231PS   Z12, Z10, Z20
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z17
-	VFMADD231PS   Z12, Z9, Z19
-	VFMADD231PS   Z12, Z10, Z21
-	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000001, R11
-	CMPQ          R11, $0x08
-	JLT           dot2Q4KAVX512_many_loop_turn
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, SI
-	ADDQ          $0x00000090, DX
-	ADDQ          $0x00000090, DI
-	DECQ          R9
-	JG            dot2Q4KAVX512_many_loop
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z4, Z4
-	VADDPS        Z21, Z5, Z5
-	VADDPS        Z22, Z6, Z6
-	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	VEXTRACTF64X4 $0x01, Z0, Y12
-	VADDPS        Y12, Y0, Y8
-	VEXTRACTF64X4 $0x01, Z2, Y12
-	VADDPS        Y12, Y2, Y9
-	VEXTRACTF64X4 $0x01, Z4, Y12
-	VADDPS        Y12, Y4, Y10
-	VEXTRACTF64X4 $0x01, Z6, Y12
-	VADDPS        Y12, Y6, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y12
-	VADDPS        Y12, Y1, Y8
-	VEXTRACTF64X4 $0x01, Z3, Y12
-	VADDPS        Y12, Y3, Y9
-	VEXTRACTF64X4 $0x01, Z5, Y12
-	VADDPS        Y12, Y5, Y10
-	VEXTRACTF64X4 $0x01, Z7, Y12
-	VADDPS        Y12, Y7, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
-	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000004, rows+48(FP)
-	JMP           dot2Q4KAVX512_many
-
-dot2Q4KAVX512_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot2Q4KAVX512_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	MOVQ   blocks+56(FP), DI
-
-dot2Q4KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R8
-	MOVL         8(BX), R9
-	MOVL         12(BX), R10
-	MOVL         R10, R12
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R10
+	MOVL         8(SI)(CX*1), R11
+	MOVL         12(SI)(CX*1), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
 	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
 	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
+	ORQ          R12, R11
+	VMOVQ        R11, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q4KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R9*4), Z24
-	VBROADCASTSS  288(SP)(R9*4), Z28
-	VPMOVSXBD     (R8), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VPMOVSXBD     16(R8), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000020, R8
-	ADDQ          $0x00000001, R9
-	CMPQ          R9, $0x08
-	JLT           dot2Q4KAVX512_one_loop_turn
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, DX
-	DECQ          DI
-	JG            dot2Q4KAVX512_one_loop
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	VEXTRACTF64X4 $0x01, Z0, Y8
-	VADDPS        Y8, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x4e, X0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0xb1, X0, X8
-	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y8
-	VADDPS        Y8, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0x4e, X1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0xb1, X1, X8
-	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
-	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000001, rows+48(FP)
-	JMP           dot2Q4KAVX512_one
-
-dot2Q4KAVX512_end:
-	VZEROUPPER
-	RET
-
-// func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot4Q4KAVX512(SB), $1280-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot4Q4KAVX512_many:
-	CMPQ   rows+48(FP), $0x04
-	JLT    dot4Q4KAVX512_one
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
-	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
-
-dot4Q4KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R11
-	MOVL         8(BX), R12
-	MOVL         12(BX), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R11
-	MOVL         8(BX)(CX*1), R12
-	MOVL         12(BX)(CX*1), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
+	VPBROADCASTW 2(SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 576(SP)
 	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y8
+	VMOVDQU      16(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 320(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      48(BX)(CX*1), Y8
+	VMOVDQU      48(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 384(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
+	VMOVDQU      80(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 448(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
+	VMOVDQU      112(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 512(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 544(SP)
-	PREFETCHT0   (DX)(CX*2)
-	PREFETCHT0   64(DX)(CX*2)
-	PREFETCHT0   128(DX)(CX*2)
-	MOVL         4(BX)(CX*2), R11
-	MOVL         8(BX)(CX*2), R12
-	MOVL         12(BX)(CX*2), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
+	LEAQ         (SP), R10
+	XORQ         R11, R11
+
+dot2Q4KAVX2_many_loop_turn:
+	VBROADCASTSS 256(SP)(R11*4), Y11
+	VBROADCASTSS 288(SP)(R11*4), Y13
+	VPMOVSXBD    (R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VBROADCASTSS 576(SP)(R11*4), Y12
+	VBROADCASTSS 608(SP)(R11*4), Y14
+	VPMOVSXBD    320(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      (R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVUPS      (R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y3
+	VPMOVSXBD    8(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    328(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      32(R8), Y10
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      32(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    16(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    336(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      64(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVUPS      64(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y3
+	VPMOVSXBD    24(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    344(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      96(R8), Y10
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      96(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000001, R11
+	CMPQ         R11, $0x08
+	JLT          dot2Q4KAVX2_many_loop_turn
+	ADDQ         $0x00000090, SI
+	DECQ         R9
+	JG           dot2Q4KAVX2_many_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y2, Y9
+	VMOVAPS      Y1, Y10
+	VMOVAPS      Y3, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
+	VADDPS       X9, X8, X8
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
+	ADDQ         $0x00000008, y+0(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000002, rows+48(FP)
+	JMP          dot2Q4KAVX2_many
+
+dot2Q4KAVX2_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot2Q4KAVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
+
+dot2Q4KAVX2_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q4KAVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q4KAVX2_one_loop_fetched:
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
 	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*2), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*2), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 896(SP)
-	VMOVUPS      Y9, 928(SP)
-	VMOVDQU      16(BX)(CX*2), Y8
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 640(SP)
+	VMOVDQU      Y8, (SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 672(SP)
-	VMOVDQU      48(BX)(CX*2), Y8
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 704(SP)
+	VMOVDQU      Y8, 64(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 736(SP)
-	VMOVDQU      80(BX)(CX*2), Y8
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 768(SP)
+	VMOVDQU      Y8, 128(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 800(SP)
-	VMOVDQU      112(BX)(CX*2), Y8
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 832(SP)
+	VMOVDQU      Y8, 192(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, 864(SP)
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R10
+	XORQ         R11, R11
+
+dot2Q4KAVX2_one_loop_turn:
+	VBROADCASTSS 256(SP)(R11*4), Y11
+	VBROADCASTSS 288(SP)(R11*4), Y13
+	VPMOVSXBD    (R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VPMOVSXBD    8(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VPMOVSXBD    16(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VPMOVSXBD    24(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000001, R11
+	CMPQ         R11, $0x08
+	JLT          dot2Q4KAVX2_one_loop_turn
+	ADDQ         $0x00000090, SI
+	DECQ         R9
+	JG           dot2Q4KAVX2_one_loop
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y7, Y1, Y1
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
+	VEXTRACTF128 $0x01, Y1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VADDPS       X8, X1, X1
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
+	ADDQ         $0x00000004, y+0(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000001, rows+48(FP)
+	JMP          dot2Q4KAVX2_one
+
+dot2Q4KAVX2_end:
+	VZEROUPPER
+	RET
+
+// func dot4Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q4KAVX2(SB), $640-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x90, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot4Q4KAVX2_many:
+	CMPQ   rows+48(FP), $0x02
+	JLT    dot4Q4KAVX2_one
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
+
+dot4Q4KAVX2_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	ADDQ       $0x00000120, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q4KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q4KAVX2_many_loop_fetched:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -22630,27 +21938,912 @@ dot4Q4KAVX512_many_loop:
 	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R11
+	MOVL         8(SI)(CX*1), R12
+	MOVL         12(SI)(CX*1), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot4Q4KAVX2_many_loop_turn:
+	VBROADCASTSS 256(SP)(R12*4), Y11
+	VBROADCASTSS 288(SP)(R12*4), Y13
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VBROADCASTSS 576(SP)(R12*4), Y12
+	VBROADCASTSS 608(SP)(R12*4), Y14
+	VPMOVSXBD    320(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      (R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      (R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      (R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      (R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    8(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    328(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      32(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      32(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      32(R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      32(R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    336(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      64(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      64(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      64(R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      64(R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    24(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    344(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      96(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      96(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      96(R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      96(R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000001, R12
+	CMPQ         R12, $0x08
+	JLT          dot4Q4KAVX2_many_loop_turn
+	ADDQ         $0x00000090, SI
+	DECQ         R10
+	JG           dot4Q4KAVX2_many_loop
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y4, Y9
+	VMOVAPS      Y1, Y10
+	VMOVAPS      Y5, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
+	VADDPS       X9, X8, X8
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
+	VMOVAPS      Y2, Y8
+	VMOVAPS      Y6, Y9
+	VMOVAPS      Y3, Y10
+	VMOVAPS      Y7, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
+	VADDPS       X9, X8, X8
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
+	ADDQ         $0x00000008, y+0(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000002, rows+48(FP)
+	JMP          dot4Q4KAVX2_many
+
+dot4Q4KAVX2_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot4Q4KAVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
+
+dot4Q4KAVX2_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q4KAVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q4KAVX2_one_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot4Q4KAVX2_one_loop_turn:
+	VBROADCASTSS 256(SP)(R12*4), Y11
+	VBROADCASTSS 288(SP)(R12*4), Y13
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVSXBD    8(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVSXBD    24(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000001, R12
+	CMPQ         R12, $0x08
+	JLT          dot4Q4KAVX2_one_loop_turn
+	ADDQ         $0x00000090, SI
+	DECQ         R10
+	JG           dot4Q4KAVX2_one_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VPERMILPS    $0x00, X8, X9
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
+	ADDQ         $0x00000004, y+0(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000001, rows+48(FP)
+	JMP          dot4Q4KAVX2_one
+
+dot4Q4KAVX2_end:
+	VZEROUPPER
+	RET
+
+// func dot8Q4KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot8Q4KAVX2(SB), $320-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x90, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot8Q4KAVX2_many:
+	CMPQ   rows+48(FP), $0x01
+	JLT    dot8Q4KAVX2_one
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
+
+dot8Q4KAVX2_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q4KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q4KAVX2_many_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R12
+	XORQ         R13, R13
+
+dot8Q4KAVX2_many_loop_turn:
+	VBROADCASTSS 256(SP)(R13*4), Y11
+	VBROADCASTSS 288(SP)(R13*4), Y13
+	VPMOVSXBD    (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVSXBD    8(R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    16(R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    24(R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R12
+	ADDQ         $0x00000001, R13
+	CMPQ         R13, $0x08
+	JLT          dot8Q4KAVX2_many_loop_turn
+	ADDQ         $0x00000090, SI
+	DECQ         R11
+	JG           dot8Q4KAVX2_many_loop
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VPERMILPS    $0x00, X8, X9
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
+	VMOVAPS      Y4, Y8
+	VMOVAPS      Y5, Y9
+	VMOVAPS      Y6, Y10
+	VMOVAPS      Y7, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VPERMILPS    $0x00, X8, X9
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
+	ADDQ         $0x00000004, y+0(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000001, rows+48(FP)
+	JMP          dot8Q4KAVX2_many
+
+dot8Q4KAVX2_one:
+	VZEROUPPER
+	RET
+
+// func dot2Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot2Q4KAVX512(SB), $1280-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x90, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot2Q4KAVX512_many:
+	CMPQ   rows+48(FP), $0x04
+	JLT    dot2Q4KAVX512_one
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	LEAQ   (CX)(CX*2), DI
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
+
+dot2Q4KAVX512_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	PREFETCHT0 448(BX)
+	PREFETCHT0 512(BX)
+	ADDQ       $0x00000240, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q4KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q4KAVX512_many_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R11
+	MOVL         8(SI)(CX*1), R12
+	MOVL         12(SI)(CX*1), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	MOVL         4(SI)(CX*2), R11
+	MOVL         8(SI)(CX*2), R12
+	MOVL         12(SI)(CX*2), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 896(SP)
+	VMOVUPS      Y9, 928(SP)
+	VMOVDQU      16(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 640(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 672(SP)
+	VMOVDQU      48(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 704(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 736(SP)
+	VMOVDQU      80(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 800(SP)
+	VMOVDQU      112(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 864(SP)
+	MOVL         4(DI), R11
+	MOVL         8(DI), R12
+	MOVL         12(DI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 1216(SP)
 	VMOVUPS      Y9, 1248(SP)
-	VMOVDQU      16(SI), Y8
+	VMOVDQU      16(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 960(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 992(SP)
-	VMOVDQU      48(SI), Y8
+	VMOVDQU      48(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 1024(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 1056(SP)
-	VMOVDQU      80(SI), Y8
+	VMOVDQU      80(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 1088(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 1120(SP)
-	VMOVDQU      112(SI), Y8
+	VMOVDQU      112(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 1152(SP)
@@ -22659,7 +22852,7 @@ dot4Q4KAVX512_many_loop:
 	LEAQ         (SP), R11
 	XORQ         R12, R12
 
-dot4Q4KAVX512_many_loop_turn:
+dot2Q4KAVX512_many_loop_turn:
 	VBROADCASTSS  256(SP)(R12*4), Z24
 	VBROADCASTSS  288(SP)(R12*4), Z28
 	VPMOVSXBD     (R11), Z8
@@ -22680,26 +22873,16 @@ dot4Q4KAVX512_many_loop_turn:
 	VPMOVSXBD     960(R11), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
 	VMOVUPS       (R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z2
+	VFMADD231PS   Z12, Z10, Z4
+	VFMADD231PS   Z12, Z11, Z6
+	VMOVUPS       (R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z3
+	VFMADD231PS   Z12, Z10, Z5
+	VFMADD231PS   Z12, Z11, Z7
 	VPMOVSXBD     16(R11), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
@@ -22712,42 +22895,616 @@ dot4Q4KAVX512_many_loop_turn:
 	VPMOVSXBD     976(R11), Z11
 	VCVTDQ2PS     Z11, Z11
 	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
 	VMOVUPS       64(R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z8, Z16
+	VFMADD231PS   Z12, Z9, Z18
+	VFMADD231PS   Z12, Z10, Z20
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z17
+	VFMADD231PS   Z12, Z9, Z19
+	VFMADD231PS   Z12, Z10, Z21
 	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000080, R9
 	ADDQ          $0x00000020, R11
 	ADDQ          $0x00000001, R12
 	CMPQ          R12, $0x08
-	JLT           dot4Q4KAVX512_many_loop_turn
-	ADDQ          $0x00000090, BX
+	JLT           dot2Q4KAVX512_many_loop_turn
 	ADDQ          $0x00000090, SI
-	ADDQ          $0x00000090, DX
 	ADDQ          $0x00000090, DI
 	DECQ          R10
+	JG            dot2Q4KAVX512_many_loop
+	VADDPS        Z16, Z0, Z0
+	VADDPS        Z17, Z1, Z1
+	VADDPS        Z18, Z2, Z2
+	VADDPS        Z19, Z3, Z3
+	VADDPS        Z20, Z4, Z4
+	VADDPS        Z21, Z5, Z5
+	VADDPS        Z22, Z6, Z6
+	VADDPS        Z23, Z7, Z7
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z2, Y12
+	VADDPS        Y12, Y2, Y9
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y10
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VADDPS        Y12, Y6, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y12
+	VADDPS        Y12, Y1, Y8
+	VEXTRACTF64X4 $0x01, Z3, Y12
+	VADDPS        Y12, Y3, Y9
+	VEXTRACTF64X4 $0x01, Z5, Y12
+	VADDPS        Y12, Y5, Y10
+	VEXTRACTF64X4 $0x01, Z7, Y12
+	VADDPS        Y12, Y7, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
+	ADDQ          $0x00000010, y+0(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000004, rows+48(FP)
+	JMP           dot2Q4KAVX512_many
+
+dot2Q4KAVX512_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot2Q4KAVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
+
+dot2Q4KAVX512_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q4KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q4KAVX512_one_loop_fetched:
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R10
+	XORQ         R11, R11
+
+dot2Q4KAVX512_one_loop_turn:
+	VBROADCASTSS  256(SP)(R11*4), Z24
+	VBROADCASTSS  288(SP)(R11*4), Z28
+	VPMOVSXBD     (R10), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VPMOVSXBD     16(R10), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000020, R10
+	ADDQ          $0x00000001, R11
+	CMPQ          R11, $0x08
+	JLT           dot2Q4KAVX512_one_loop_turn
+	ADDQ          $0x00000090, SI
+	DECQ          R9
+	JG            dot2Q4KAVX512_one_loop
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z0, Z0
+	VADDPS        Z7, Z1, Z1
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y8
+	VADDPS        Y8, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0x4e, X1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0xb1, X1, X8
+	VADDPS        X8, X1, X1
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
+	ADDQ          $0x00000004, y+0(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000001, rows+48(FP)
+	JMP           dot2Q4KAVX512_one
+
+dot2Q4KAVX512_end:
+	VZEROUPPER
+	RET
+
+// func dot4Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot4Q4KAVX512(SB), $1280-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x90, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot4Q4KAVX512_many:
+	CMPQ   rows+48(FP), $0x04
+	JLT    dot4Q4KAVX512_one
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	LEAQ   (CX)(CX*2), DI
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
+
+dot4Q4KAVX512_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	PREFETCHT0 448(BX)
+	PREFETCHT0 512(BX)
+	ADDQ       $0x00000240, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q4KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q4KAVX512_many_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R12
+	MOVL         8(SI)(CX*1), R13
+	MOVL         12(SI)(CX*1), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	MOVL         4(SI)(CX*2), R12
+	MOVL         8(SI)(CX*2), R13
+	MOVL         12(SI)(CX*2), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 896(SP)
+	VMOVUPS      Y9, 928(SP)
+	VMOVDQU      16(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 640(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 672(SP)
+	VMOVDQU      48(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 704(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 736(SP)
+	VMOVDQU      80(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 800(SP)
+	VMOVDQU      112(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 864(SP)
+	MOVL         4(DI), R12
+	MOVL         8(DI), R13
+	MOVL         12(DI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 1216(SP)
+	VMOVUPS      Y9, 1248(SP)
+	VMOVDQU      16(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 960(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 992(SP)
+	VMOVDQU      48(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1024(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 1056(SP)
+	VMOVDQU      80(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1088(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 1120(SP)
+	VMOVDQU      112(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1152(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VMOVDQU      Y9, 1184(SP)
+	LEAQ         (SP), R12
+	XORQ         R13, R13
+
+dot4Q4KAVX512_many_loop_turn:
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VBROADCASTSS  288(SP)(R13*4), Z28
+	VPMOVSXBD     (R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VBROADCASTSS  576(SP)(R13*4), Z25
+	VBROADCASTSS  608(SP)(R13*4), Z29
+	VPMOVSXBD     320(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VBROADCASTSS  896(SP)(R13*4), Z26
+	VBROADCASTSS  928(SP)(R13*4), Z30
+	VPMOVSXBD     640(R12), Z10
+	VCVTDQ2PS     Z10, Z10
+	VFMSUB213PS   Z30, Z26, Z10
+	VBROADCASTSS  1216(SP)(R13*4), Z27
+	VBROADCASTSS  1248(SP)(R13*4), Z31
+	VPMOVSXBD     960(R12), Z11
+	VCVTDQ2PS     Z11, Z11
+	VFMSUB213PS   Z31, Z27, Z11
+	VMOVUPS       (R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       (R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       (R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       (R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
+	VPMOVSXBD     16(R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VPMOVSXBD     336(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VPMOVSXBD     656(R12), Z10
+	VCVTDQ2PS     Z10, Z10
+	VFMSUB213PS   Z30, Z26, Z10
+	VPMOVSXBD     976(R12), Z11
+	VCVTDQ2PS     Z11, Z11
+	VFMSUB213PS   Z31, Z27, Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       64(R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000001, R13
+	CMPQ          R13, $0x08
+	JLT           dot4Q4KAVX512_many_loop_turn
+	ADDQ          $0x00000090, SI
+	ADDQ          $0x00000090, DI
+	DECQ          R11
 	JG            dot4Q4KAVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z4, Y12
@@ -22761,8 +23518,8 @@ dot4Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
 	VEXTRACTF64X4 $0x01, Z1, Y12
 	VADDPS        Y12, Y1, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -22776,8 +23533,8 @@ dot4Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z6, Y12
@@ -22791,8 +23548,8 @@ dot4Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
 	VEXTRACTF64X4 $0x01, Z3, Y12
 	VADDPS        Y12, Y3, Y8
 	VEXTRACTF64X4 $0x01, Z7, Y12
@@ -22806,11 +23563,11 @@ dot4Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
 	JMP           dot4Q4KAVX512_many
 
@@ -22833,108 +23590,115 @@ dot4Q4KAVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q4KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R9
-	MOVL         8(BX), R10
-	MOVL         12(BX), R11
-	MOVL         R11, R13
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q4KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q4KAVX512_one_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
 	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 256(SP)
 	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
+	VMOVDQU      16(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
+	LEAQ         (SP), R11
+	XORQ         R12, R12
 
 dot4Q4KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R10*4), Z24
-	VBROADCASTSS  288(SP)(R10*4), Z28
-	VPMOVSXBD     (R9), Z8
+	VBROADCASTSS  256(SP)(R12*4), Z24
+	VBROADCASTSS  288(SP)(R12*4), Z28
+	VPMOVSXBD     (R11), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
-	VPMOVSXBD     16(R9), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VPMOVSXBD     16(R11), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R9
-	ADDQ          $0x00000001, R10
-	CMPQ          R10, $0x08
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R11
+	ADDQ          $0x00000001, R12
+	CMPQ          R12, $0x08
 	JLT           dot4Q4KAVX512_one_loop_turn
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, DX
-	DECQ          R8
+	ADDQ          $0x00000090, SI
+	DECQ          R10
 	JG            dot4Q4KAVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -22948,10 +23712,10 @@ dot4Q4KAVX512_one_loop_turn:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -22966,20 +23730,20 @@ dot4Q4KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q4KAVX512_one
 
@@ -22990,10 +23754,14 @@ dot4Q4KAVX512_end:
 // func dot8Q4KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
 TEXT ·dot8Q4KAVX512(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0x90, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q4KAVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -23014,228 +23782,234 @@ dot8Q4KAVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q4KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R12, R14
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	ADDQ       $0x00000120, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q4KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q4KAVX512_many_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
 	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 256(SP)
 	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
+	VMOVDQU      16(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R10
-	MOVL         8(BX)(CX*1), R11
-	MOVL         12(BX)(CX*1), R12
-	MOVL         R12, R14
+	MOVL         4(SI)(CX*1), R12
+	MOVL         8(SI)(CX*1), R13
+	MOVL         12(SI)(CX*1), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
 	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
+	VPBROADCASTW (SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
+	VPBROADCASTW 2(SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 576(SP)
 	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y8
+	VMOVDQU      16(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 320(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      48(BX)(CX*1), Y8
+	VMOVDQU      48(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 384(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
+	VMOVDQU      80(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 448(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
+	VMOVDQU      112(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 512(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 544(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q4KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VBROADCASTSS  288(SP)(R11*4), Z28
-	VPMOVSXBD     (R10), Z8
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VBROADCASTSS  288(SP)(R13*4), Z28
+	VPMOVSXBD     (R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VBROADCASTSS  576(SP)(R11*4), Z25
-	VBROADCASTSS  608(SP)(R11*4), Z29
-	VPMOVSXBD     320(R10), Z9
+	VBROADCASTSS  576(SP)(R13*4), Z25
+	VBROADCASTSS  608(SP)(R13*4), Z29
+	VPMOVSXBD     320(R12), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMSUB213PS   Z29, Z25, Z9
-	VMOVUPS       (SI), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z18
 	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z4
-	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z5
-	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
-	VFMADD231PS   Z12, Z8, Z6
-	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z7
-	VFMADD231PS   Z12, Z9, Z23
-	VPMOVSXBD     16(R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VPMOVSXBD     336(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VMOVUPS       64(SI), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
+	VPMOVSXBD     16(R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VPMOVSXBD     336(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VMOVUPS       64(R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z16
+	VMOVUPS       64(R8)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z17
+	VMOVUPS       64(R8)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z18
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z19
+	VMOVUPS       64(R10)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z4
+	VFMADD231PS   Z12, Z9, Z20
+	VMOVUPS       64(R10)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z5
+	VFMADD231PS   Z12, Z9, Z21
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z6
+	VFMADD231PS   Z12, Z9, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z7
+	VFMADD231PS   Z12, Z9, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000001, R11
-	CMPQ          R11, $0x08
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000001, R13
+	CMPQ          R13, $0x08
 	JLT           dot8Q4KAVX512_many_loop_turn
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, DX
-	DECQ          R9
+	ADDQ          $0x00000090, SI
+	DECQ          R11
 	JG            dot8Q4KAVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -23249,11 +24023,11 @@ dot8Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -23267,11 +24041,11 @@ dot8Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -23285,11 +24059,11 @@ dot8Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -23303,14 +24077,14 @@ dot8Q4KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q4KAVX512_many
 
@@ -23333,118 +24107,125 @@ dot8Q4KAVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q4KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R12, R14
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q4KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q4KAVX512_one_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
 	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 256(SP)
 	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y8
+	VMOVDQU      16(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      48(BX), Y8
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      80(BX), Y8
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      112(BX), Y8
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
 	VPAND        lownibbles<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q4KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VBROADCASTSS  288(SP)(R11*4), Z28
-	VPMOVSXBD     (R10), Z8
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VBROADCASTSS  288(SP)(R13*4), Z28
+	VPMOVSXBD     (R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VPMOVSXBD     16(R10), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VPMOVSXBD     16(R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000001, R11
-	CMPQ          R11, $0x08
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000001, R13
+	CMPQ          R13, $0x08
 	JLT           dot8Q4KAVX512_one_loop_turn
-	ADDQ          $0x00000090, BX
-	ADDQ          $0x00000090, DX
-	DECQ          R9
+	ADDQ          $0x00000090, SI
+	DECQ          R11
 	JG            dot8Q4KAVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -23454,11 +24235,11 @@ dot8Q4KAVX512_one_loop_turn:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -23473,17 +24254,17 @@ dot8Q4KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -23498,20 +24279,20 @@ dot8Q4KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q4KAVX512_one
 
@@ -23799,10 +24580,14 @@ dequantQ5K_loop:
 // func dot1Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot1Q5KAVX2(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q5KAVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -23816,932 +24601,26 @@ dot1Q5KAVX2_many:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
-
-dot1Q5KAVX2_many_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	MOVL         4(DX), DI
-	MOVL         8(DX), R8
-	MOVL         12(DX), R9
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	MOVL         DI, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, DI
-	ORL          R10, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, DI
-	VMOVQ        DI, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R10, R9
-	SHLQ         $0x20, R9
-	ORQ          R9, R8
-	VMOVQ        R8, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(DX), Y11
-	VMOVDQU      48(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (AX)(CX*1)
-	PREFETCHT0   64(AX)(CX*1)
-	PREFETCHT0   128(AX)(CX*1)
-	MOVL         4(DX)(CX*1), DI
-	MOVL         8(DX)(CX*1), R8
-	MOVL         12(DX)(CX*1), R9
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	MOVL         DI, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, DI
-	ORL          R10, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, DI
-	VMOVQ        DI, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R10, R9
-	SHLQ         $0x20, R9
-	ORQ          R9, R8
-	VMOVQ        R8, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(DX)(CX*1), Y11
-	VMOVDQU      48(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      80(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      112(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      144(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	LEAQ         (SP), DI
-	XORQ         R8, R8
-
-dot1Q5KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R8*4), Y11
-	VBROADCASTSS 288(SP)(R8*4), Y13
-	VPMOVSXBD    (DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VBROADCASTSS 576(SP)(R8*4), Y12
-	VBROADCASTSS 608(SP)(R8*4), Y14
-	VPMOVSXBD    320(DI), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      (BX), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y1
-	VPMOVSXBD    8(DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    328(DI), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      32(BX), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    16(DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    336(DI), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      64(BX), Y10
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y10, Y9, Y5
-	VPMOVSXBD    24(DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    344(DI), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      96(BX), Y10
-	VFMADD231PS  Y10, Y8, Y6
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000001, R8
-	CMPQ         R8, $0x08
-	JLT          dot1Q5KAVX2_many_loop_turn
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x000000b0, AX
-	DECQ         SI
-	JG           dot1Q5KAVX2_many_loop
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y0, Y0
-	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), AX
-	MOVQ         y+0(FP), AX
-	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0x4e, X0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0xb1, X0, X8
-	VADDPS       X8, X0, X0
-	VADDSS       (AX), X0, X0
-	VMOVSS       X0, (AX)
-	VEXTRACTF128 $0x01, Y1, X8
-	VADDPS       X8, X1, X1
-	VPERMILPS    $0x4e, X1, X8
-	VADDPS       X8, X1, X1
-	VPERMILPS    $0xb1, X1, X8
-	VADDPS       X8, X1, X1
-	VADDSS       4(AX), X1, X1
-	VMOVSS       X1, 4(AX)
-	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, AX
-	ADDQ         AX, w+32(FP)
-	SUBQ         $0x00000002, rows+48(FP)
-	JMP          dot1Q5KAVX2_many
-
-dot1Q5KAVX2_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot1Q5KAVX2_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
-	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
-	MOVQ   blocks+56(FP), SI
-
-dot1Q5KAVX2_one_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	MOVL         4(DX), DI
-	MOVL         8(DX), R8
-	MOVL         12(DX), R9
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	MOVL         DI, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, DI
-	ORL          R10, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, DI
-	VMOVQ        DI, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R10, R9
-	SHLQ         $0x20, R9
-	ORQ          R9, R8
-	VMOVQ        R8, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(DX), Y11
-	VMOVDQU      48(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), DI
-	XORQ         R8, R8
-
-dot1Q5KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R8*4), Y11
-	VBROADCASTSS 288(SP)(R8*4), Y13
-	VPMOVSXBD    (DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (BX), Y8, Y0
-	VPMOVSXBD    8(DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(BX), Y8, Y1
-	VPMOVSXBD    16(DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(BX), Y8, Y2
-	VPMOVSXBD    24(DI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(BX), Y8, Y3
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000001, R8
-	CMPQ         R8, $0x08
-	JLT          dot1Q5KAVX2_one_loop_turn
-	ADDQ         $0x000000b0, DX
-	ADDQ         $0x000000b0, AX
-	DECQ         SI
-	JG           dot1Q5KAVX2_one_loop
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y0, Y0
-	MOVQ         ldy+8(FP), AX
-	MOVQ         y+0(FP), AX
-	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0x4e, X0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0xb1, X0, X8
-	VADDPS       X8, X0, X0
-	VADDSS       (AX), X0, X0
-	VMOVSS       X0, (AX)
-	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, AX
-	ADDQ         AX, w+32(FP)
-	SUBQ         $0x00000001, rows+48(FP)
-	JMP          dot1Q5KAVX2_one
-
-dot1Q5KAVX2_end:
-	VZEROUPPER
-	RET
-
-// func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q5KAVX2(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot2Q5KAVX2_many:
-	CMPQ   rows+48(FP), $0x02
-	JLT    dot2Q5KAVX2_one
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	MOVQ   blocks+56(FP), DI
-
-dot2Q5KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R8
-	MOVL         8(BX), R9
-	MOVL         12(BX), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R8
-	MOVL         8(BX)(CX*1), R9
-	MOVL         12(BX)(CX*1), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y11
-	VMOVDQU      48(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      144(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q5KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R9*4), Y11
-	VBROADCASTSS 288(SP)(R9*4), Y13
-	VPMOVSXBD    (R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VBROADCASTSS 576(SP)(R9*4), Y12
-	VBROADCASTSS 608(SP)(R9*4), Y14
-	VPMOVSXBD    320(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    8(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    328(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y5
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    16(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    336(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    24(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VPMOVSXBD    344(R8), Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y5
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000001, R9
-	CMPQ         R9, $0x08
-	JLT          dot2Q5KAVX2_many_loop_turn
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, DX
-	DECQ         DI
-	JG           dot2Q5KAVX2_many_loop
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y2, Y2
-	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y2, Y9
-	VMOVAPS      Y1, Y10
-	VMOVAPS      Y3, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
-	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
-	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000002, rows+48(FP)
-	JMP          dot2Q5KAVX2_many
-
-dot2Q5KAVX2_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot2Q5KAVX2_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	MOVQ   blocks+56(FP), DI
-
-dot2Q5KAVX2_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R8
-	MOVL         8(BX), R9
-	MOVL         12(BX), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q5KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R9*4), Y11
-	VBROADCASTSS 288(SP)(R9*4), Y13
-	VPMOVSXBD    (R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVSXBD    8(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VPMOVSXBD    16(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVSXBD    24(R8), Y8
-	VCVTDQ2PS    Y8, Y8
-	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000001, R9
-	CMPQ         R9, $0x08
-	JLT          dot2Q5KAVX2_one_loop_turn
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, DX
-	DECQ         DI
-	JG           dot2Q5KAVX2_one_loop
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y0, Y0
-	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	VEXTRACTF128 $0x01, Y0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0x4e, X0, X8
-	VADDPS       X8, X0, X0
-	VPERMILPS    $0xb1, X0, X8
-	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
-	VEXTRACTF128 $0x01, Y1, X8
-	VADDPS       X8, X1, X1
-	VPERMILPS    $0x4e, X1, X8
-	VADDPS       X8, X1, X1
-	VPERMILPS    $0xb1, X1, X8
-	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
-	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
-	SUBQ         $0x00000001, rows+48(FP)
-	JMP          dot2Q5KAVX2_one
-
-dot2Q5KAVX2_end:
-	VZEROUPPER
-	RET
-
-// func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q5KAVX2(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot4Q5KAVX2_many:
-	CMPQ   rows+48(FP), $0x02
-	JLT    dot4Q5KAVX2_one
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
+	MOVQ   x+16(FP), DI
 	MOVQ   blocks+56(FP), R8
 
-dot4Q5KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
+dot1Q5KAVX2_many_loop:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	ADDQ       $0x00000160, AX
+	SUBQ       $0x00000002, SI
+	JG         dot1Q5KAVX2_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q5KAVX2_many_loop_fetched:
 	MOVL         4(BX), R9
 	MOVL         8(BX), R10
 	MOVL         12(BX), R11
@@ -24828,9 +24707,6 @@ dot4Q5KAVX2_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
 	MOVL         4(BX)(CX*1), R9
 	MOVL         8(BX)(CX*1), R10
 	MOVL         12(BX)(CX*1), R11
@@ -24920,7 +24796,7 @@ dot4Q5KAVX2_many_loop:
 	LEAQ         (SP), R9
 	XORQ         R10, R10
 
-dot4Q5KAVX2_many_loop_turn:
+dot1Q5KAVX2_many_loop_turn:
 	VBROADCASTSS 256(SP)(R10*4), Y11
 	VBROADCASTSS 288(SP)(R10*4), Y13
 	VPMOVSXBD    (R9), Y8
@@ -24931,143 +24807,99 @@ dot4Q5KAVX2_many_loop_turn:
 	VPMOVSXBD    320(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      (SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
 	VMOVUPS      (DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y1
 	VPMOVSXBD    8(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
 	VPMOVSXBD    328(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      32(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
 	VMOVUPS      32(DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y3
 	VPMOVSXBD    16(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
 	VPMOVSXBD    336(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      64(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
 	VMOVUPS      64(DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y5
 	VPMOVSXBD    24(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
 	VPMOVSXBD    344(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMSUB213PS  Y14, Y12, Y9
-	VMOVUPS      96(SI), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
 	VMOVUPS      96(DI), Y10
-	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000001, R10
 	CMPQ         R10, $0x08
-	JLT          dot4Q5KAVX2_many_loop_turn
+	JLT          dot1Q5KAVX2_many_loop_turn
 	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, DX
 	DECQ         R8
-	JG           dot4Q5KAVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y4, Y9
-	VMOVAPS      Y1, Y10
-	VMOVAPS      Y5, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
-	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
-	VMOVAPS      Y2, Y8
-	VMOVAPS      Y6, Y9
-	VMOVAPS      Y3, Y10
-	VMOVAPS      Y7, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
-	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	JG           dot1Q5KAVX2_many_loop
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y7, Y1, Y1
+	MOVQ         ldy+8(FP), AX
+	MOVQ         y+0(FP), AX
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VADDSS       (AX), X0, X0
+	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VADDPS       X8, X1, X1
+	VADDSS       4(AX), X1, X1
+	VMOVSS       X1, 4(AX)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, AX
+	ADDQ         AX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
-	JMP          dot4Q5KAVX2_many
+	JMP          dot1Q5KAVX2_many
 
-dot4Q5KAVX2_one:
+dot1Q5KAVX2_one:
 	CMPQ   rows+48(FP), $0x00
-	JLE    dot4Q5KAVX2_end
+	JLE    dot1Q5KAVX2_end
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
+	MOVQ   w+32(FP), AX
+	MOVQ   AX, BX
+	ADDQ   next+64(FP), AX
+	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
 	MOVQ   blocks+56(FP), R8
 
-dot4Q5KAVX2_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
+dot1Q5KAVX2_one_loop:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q5KAVX2_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q5KAVX2_one_loop_fetched:
 	MOVL         4(BX), R9
 	MOVL         8(BX), R10
 	MOVL         12(BX), R11
@@ -25157,97 +24989,71 @@ dot4Q5KAVX2_one_loop:
 	LEAQ         (SP), R9
 	XORQ         R10, R10
 
-dot4Q5KAVX2_one_loop_turn:
+dot1Q5KAVX2_one_loop_turn:
 	VBROADCASTSS 256(SP)(R10*4), Y11
 	VBROADCASTSS 288(SP)(R10*4), Y13
 	VPMOVSXBD    (R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
+	VFMADD231PS  (DI), Y8, Y0
 	VPMOVSXBD    8(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
+	VFMADD231PS  32(DI), Y8, Y1
 	VPMOVSXBD    16(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
+	VFMADD231PS  64(DI), Y8, Y2
 	VPMOVSXBD    24(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(DI), Y8, Y3
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000020, R9
 	ADDQ         $0x00000001, R10
 	CMPQ         R10, $0x08
-	JLT          dot4Q5KAVX2_one_loop_turn
+	JLT          dot1Q5KAVX2_one_loop_turn
 	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, DX
 	DECQ         R8
-	JG           dot4Q5KAVX2_one_loop
-	VADDPS       Y4, Y0, Y0
-	VADDPS       Y5, Y1, Y1
-	VADDPS       Y6, Y2, Y2
-	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
-	VMOVAPS      Y0, Y8
-	VMOVAPS      Y1, Y9
-	VMOVAPS      Y2, Y10
-	VMOVAPS      Y3, Y11
-	VHADDPS      Y9, Y8, Y8
-	VHADDPS      Y11, Y10, Y10
-	VHADDPS      Y10, Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X11
-	VADDPS       X11, X8, X8
-	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	JG           dot1Q5KAVX2_one_loop
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y0, Y0
+	MOVQ         ldy+8(FP), AX
+	MOVQ         y+0(FP), AX
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VADDSS       (AX), X0, X0
+	VMOVSS       X0, (AX)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, AX
+	ADDQ         AX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
-	JMP          dot4Q5KAVX2_one
+	JMP          dot1Q5KAVX2_one
 
-dot4Q5KAVX2_end:
+dot1Q5KAVX2_end:
 	VZEROUPPER
 	RET
 
-// func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// func dot2Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q5KAVX2(SB), $320-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+TEXT ·dot2Q5KAVX2(SB), $640-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
-dot8Q5KAVX2_many:
-	CMPQ   rows+48(FP), $0x01
-	JLT    dot8Q5KAVX2_one
+dot2Q5KAVX2_many:
+	CMPQ   rows+48(FP), $0x02
+	JLT    dot2Q5KAVX2_one
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -25256,22 +25062,30 @@ dot8Q5KAVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
 	MOVQ   blocks+56(FP), R9
 
-dot8Q5KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
+dot2Q5KAVX2_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	ADDQ       $0x00000160, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q5KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q5KAVX2_many_loop_fetched:
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
 	MOVL         R12, R14
 	ANDL         $0x0f0f0f0f, R14
 	SHRL         $0x04, R12
@@ -25298,16 +25112,16 @@ dot8Q5KAVX2_many_loop:
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 256(SP)
 	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y10
@@ -25319,7 +25133,7 @@ dot8Q5KAVX2_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y10
@@ -25331,7 +25145,7 @@ dot8Q5KAVX2_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y10
@@ -25343,7 +25157,298 @@ dot8Q5KAVX2_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R10
+	MOVL         8(SI)(CX*1), R11
+	MOVL         12(SI)(CX*1), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y11
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      144(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	LEAQ         (SP), R10
+	XORQ         R11, R11
+
+dot2Q5KAVX2_many_loop_turn:
+	VBROADCASTSS 256(SP)(R11*4), Y11
+	VBROADCASTSS 288(SP)(R11*4), Y13
+	VPMOVSXBD    (R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VBROADCASTSS 576(SP)(R11*4), Y12
+	VBROADCASTSS 608(SP)(R11*4), Y14
+	VPMOVSXBD    320(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      (R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVUPS      (R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y3
+	VPMOVSXBD    8(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    328(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      32(R8), Y10
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      32(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    16(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    336(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      64(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVUPS      64(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y3
+	VPMOVSXBD    24(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    344(R10), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      96(R8), Y10
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      96(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000001, R11
+	CMPQ         R11, $0x08
+	JLT          dot2Q5KAVX2_many_loop_turn
+	ADDQ         $0x000000b0, SI
+	DECQ         R9
+	JG           dot2Q5KAVX2_many_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y2, Y9
+	VMOVAPS      Y1, Y10
+	VMOVAPS      Y3, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
+	VADDPS       X9, X8, X8
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
+	ADDQ         $0x00000008, y+0(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000002, rows+48(FP)
+	JMP          dot2Q5KAVX2_many
+
+dot2Q5KAVX2_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot2Q5KAVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
+
+dot2Q5KAVX2_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q5KAVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q5KAVX2_one_loop_fetched:
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y10
@@ -25358,69 +25463,584 @@ dot8Q5KAVX2_many_loop:
 	LEAQ         (SP), R10
 	XORQ         R11, R11
 
-dot8Q5KAVX2_many_loop_turn:
+dot2Q5KAVX2_one_loop_turn:
 	VBROADCASTSS 256(SP)(R11*4), Y11
 	VBROADCASTSS 288(SP)(R11*4), Y13
 	VPMOVSXBD    (R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
 	VPMOVSXBD    8(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
 	VPMOVSXBD    16(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
 	VPMOVSXBD    24(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VFMSUB213PS  Y13, Y11, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000020, R10
 	ADDQ         $0x00000001, R11
 	CMPQ         R11, $0x08
-	JLT          dot8Q5KAVX2_many_loop_turn
-	ADDQ         $0x000000b0, BX
-	ADDQ         $0x000000b0, DX
+	JLT          dot2Q5KAVX2_one_loop_turn
+	ADDQ         $0x000000b0, SI
 	DECQ         R9
-	JG           dot8Q5KAVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	JG           dot2Q5KAVX2_one_loop
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y7, Y1, Y1
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	VEXTRACTF128 $0x01, Y0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0x4e, X0, X8
+	VADDPS       X8, X0, X0
+	VPERMILPS    $0xb1, X0, X8
+	VADDPS       X8, X0, X0
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
+	VEXTRACTF128 $0x01, Y1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VADDPS       X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VADDPS       X8, X1, X1
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
+	ADDQ         $0x00000004, y+0(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000001, rows+48(FP)
+	JMP          dot2Q5KAVX2_one
+
+dot2Q5KAVX2_end:
+	VZEROUPPER
+	RET
+
+// func dot4Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot4Q5KAVX2(SB), $640-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot4Q5KAVX2_many:
+	CMPQ   rows+48(FP), $0x02
+	JLT    dot4Q5KAVX2_one
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
+
+dot4Q5KAVX2_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	ADDQ       $0x00000160, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q5KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q5KAVX2_many_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R11
+	MOVL         8(SI)(CX*1), R12
+	MOVL         12(SI)(CX*1), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y11
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      144(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot4Q5KAVX2_many_loop_turn:
+	VBROADCASTSS 256(SP)(R12*4), Y11
+	VBROADCASTSS 288(SP)(R12*4), Y13
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VBROADCASTSS 576(SP)(R12*4), Y12
+	VBROADCASTSS 608(SP)(R12*4), Y14
+	VPMOVSXBD    320(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      (R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      (R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      (R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      (R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    8(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    328(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      32(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      32(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      32(R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      32(R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    336(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      64(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      64(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      64(R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      64(R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVSXBD    24(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VPMOVSXBD    344(R11), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMSUB213PS  Y14, Y12, Y9
+	VMOVUPS      96(R8), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVUPS      96(R8)(AX*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VMOVUPS      96(R8)(AX*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVUPS      96(R9), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000001, R12
+	CMPQ         R12, $0x08
+	JLT          dot4Q5KAVX2_many_loop_turn
+	ADDQ         $0x000000b0, SI
+	DECQ         R10
+	JG           dot4Q5KAVX2_many_loop
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y4, Y9
+	VMOVAPS      Y1, Y10
+	VMOVAPS      Y5, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
+	VADDPS       X9, X8, X8
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
+	VMOVAPS      Y2, Y8
+	VMOVAPS      Y6, Y9
+	VMOVAPS      Y3, Y10
+	VMOVAPS      Y7, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
+	VADDPS       X9, X8, X8
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
+	ADDQ         $0x00000008, y+0(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000002, rows+48(FP)
+	JMP          dot4Q5KAVX2_many
+
+dot4Q5KAVX2_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot4Q5KAVX2_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
+
+dot4Q5KAVX2_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q5KAVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q5KAVX2_one_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot4Q5KAVX2_one_loop_turn:
+	VBROADCASTSS 256(SP)(R12*4), Y11
+	VBROADCASTSS 288(SP)(R12*4), Y13
+	VPMOVSXBD    (R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVSXBD    8(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VPMOVSXBD    16(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVSXBD    24(R11), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000001, R12
+	CMPQ         R12, $0x08
+	JLT          dot4Q5KAVX2_one_loop_turn
+	ADDQ         $0x000000b0, SI
+	DECQ         R10
+	JG           dot4Q5KAVX2_one_loop
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -25431,17 +26051,243 @@ dot8Q5KAVX2_many_loop_turn:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
 	VADDSS       (DI), X9, X9
 	VMOVSS       X9, (DI)
+	ADDQ         $0x00000004, y+0(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
+	SUBQ         $0x00000001, rows+48(FP)
+	JMP          dot4Q5KAVX2_one
+
+dot4Q5KAVX2_end:
+	VZEROUPPER
+	RET
+
+// func dot8Q5KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dot8Q5KAVX2(SB), $320-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot8Q5KAVX2_many:
+	CMPQ   rows+48(FP), $0x01
+	JLT    dot8Q5KAVX2_one
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
+
+dot8Q5KAVX2_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q5KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q5KAVX2_many_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R12
+	XORQ         R13, R13
+
+dot8Q5KAVX2_many_loop_turn:
+	VBROADCASTSS 256(SP)(R13*4), Y11
+	VBROADCASTSS 288(SP)(R13*4), Y13
+	VPMOVSXBD    (R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVSXBD    8(R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    16(R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    24(R12), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMSUB213PS  Y13, Y11, Y8
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R12
+	ADDQ         $0x00000001, R13
+	CMPQ         R13, $0x08
+	JLT          dot8Q5KAVX2_many_loop_turn
+	ADDQ         $0x000000b0, SI
+	DECQ         R11
+	JG           dot8Q5KAVX2_many_loop
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X11
+	VADDPS       X11, X8, X8
+	VPERMILPS    $0x00, X8, X9
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -25452,20 +26298,20 @@ dot8Q5KAVX2_many_loop_turn:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q5KAVX2_many
 
@@ -25476,10 +26322,14 @@ dot8Q5KAVX2_one:
 // func dot1Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
 TEXT ·dot1Q5KAVX512(SB), $1280-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q5KAVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -25501,656 +26351,33 @@ dot1Q5KAVX512_many:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
-	LEAQ   (CX)(CX*2), BX
-	LEAQ   (DX)(BX*1), BX
-	ADDQ   next+64(FP), AX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (AX)(SI*1), SI
-	MOVQ   x+16(FP), DI
-	MOVQ   blocks+56(FP), R8
-
-dot1Q5KAVX512_many_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	MOVL         4(DX), R9
-	MOVL         8(DX), R10
-	MOVL         12(DX), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(DX), Y11
-	VMOVDQU      48(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (AX)(CX*1)
-	PREFETCHT0   64(AX)(CX*1)
-	PREFETCHT0   128(AX)(CX*1)
-	MOVL         4(DX)(CX*1), R9
-	MOVL         8(DX)(CX*1), R10
-	MOVL         12(DX)(CX*1), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(DX)(CX*1), Y11
-	VMOVDQU      48(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      80(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      112(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      144(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	PREFETCHT0   (AX)(CX*2)
-	PREFETCHT0   64(AX)(CX*2)
-	PREFETCHT0   128(AX)(CX*2)
-	MOVL         4(DX)(CX*2), R9
-	MOVL         8(DX)(CX*2), R10
-	MOVL         12(DX)(CX*2), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 896(SP)
-	VMOVUPS      Y9, 928(SP)
-	VMOVDQU      16(DX)(CX*2), Y11
-	VMOVDQU      48(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 640(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 672(SP)
-	VMOVDQU      80(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 704(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 736(SP)
-	VMOVDQU      112(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 768(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 800(SP)
-	VMOVDQU      144(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 832(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 864(SP)
-	PREFETCHT0   (SI)
-	PREFETCHT0   64(SI)
-	PREFETCHT0   128(SI)
-	MOVL         4(BX), R9
-	MOVL         8(BX), R10
-	MOVL         12(BX), R11
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         R9, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R9
-	VMOVQ        R9, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R10, R12
-	SHRL         $0x06, R12
-	ANDL         $0x03030303, R12
-	SHLL         $0x04, R12
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 1216(SP)
-	VMOVUPS      Y9, 1248(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 960(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 992(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 1024(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 1056(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 1088(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 1120(SP)
-	VMOVDQU      144(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 1152(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 1184(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
-
-dot1Q5KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R10*4), Z24
-	VBROADCASTSS  288(SP)(R10*4), Z28
-	VPMOVSXBD     (R9), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VBROADCASTSS  576(SP)(R10*4), Z25
-	VBROADCASTSS  608(SP)(R10*4), Z29
-	VPMOVSXBD     320(R9), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VBROADCASTSS  896(SP)(R10*4), Z26
-	VBROADCASTSS  928(SP)(R10*4), Z30
-	VPMOVSXBD     640(R9), Z10
-	VCVTDQ2PS     Z10, Z10
-	VFMSUB213PS   Z30, Z26, Z10
-	VBROADCASTSS  1216(SP)(R10*4), Z27
-	VBROADCASTSS  1248(SP)(R10*4), Z31
-	VPMOVSXBD     960(R9), Z11
-	VCVTDQ2PS     Z11, Z11
-	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       (DI), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z1
-	VFMADD231PS   Z12, Z10, Z2
-	VFMADD231PS   Z12, Z11, Z3
-	VPMOVSXBD     16(R9), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VPMOVSXBD     336(R9), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VPMOVSXBD     656(R9), Z10
-	VCVTDQ2PS     Z10, Z10
-	VFMSUB213PS   Z30, Z26, Z10
-	VPMOVSXBD     976(R9), Z11
-	VCVTDQ2PS     Z11, Z11
-	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       64(DI), Z12
-	VFMADD231PS   Z12, Z8, Z4
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z6
-	VFMADD231PS   Z12, Z11, Z7
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R9
-	ADDQ          $0x00000001, R10
-	CMPQ          R10, $0x08
-	JLT           dot1Q5KAVX512_many_loop_turn
-	ADDQ          $0x000000b0, DX
-	ADDQ          $0x000000b0, BX
-	ADDQ          $0x000000b0, AX
-	ADDQ          $0x000000b0, SI
-	DECQ          R8
-	JG            dot1Q5KAVX512_many_loop
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z2, Z2
-	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), AX
-	MOVQ          y+0(FP), AX
-	VEXTRACTF64X4 $0x01, Z0, Y12
-	VADDPS        Y12, Y0, Y8
-	VEXTRACTF64X4 $0x01, Z1, Y12
-	VADDPS        Y12, Y1, Y9
-	VEXTRACTF64X4 $0x01, Z2, Y12
-	VADDPS        Y12, Y2, Y10
-	VEXTRACTF64X4 $0x01, Z3, Y12
-	VADDPS        Y12, Y3, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (AX), X8, X8
-	VMOVUPS       X8, (AX)
-	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, AX
-	ADDQ          AX, w+32(FP)
-	SUBQ          $0x00000004, rows+48(FP)
-	JMP           dot1Q5KAVX512_many
-
-dot1Q5KAVX512_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot1Q5KAVX512_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
-	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
-	MOVQ   blocks+56(FP), SI
-
-dot1Q5KAVX512_one_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	MOVL         4(DX), DI
-	MOVL         8(DX), R8
-	MOVL         12(DX), R9
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	MOVL         DI, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, DI
-	ORL          R10, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, DI
-	VMOVQ        DI, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x03030303, R10
-	SHLL         $0x04, R10
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R10, R9
-	SHLQ         $0x20, R9
-	ORQ          R9, R8
-	VMOVQ        R8, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(DX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(DX), Y11
-	VMOVDQU      48(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(DX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), DI
-	XORQ         R8, R8
-
-dot1Q5KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R8*4), Z24
-	VBROADCASTSS  288(SP)(R8*4), Z28
-	VPMOVSXBD     (DI), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (BX), Z8, Z0
-	VPMOVSXBD     16(DI), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(BX), Z8, Z1
-	ADDQ          $0x00000080, BX
-	ADDQ          $0x00000020, DI
-	ADDQ          $0x00000001, R8
-	CMPQ          R8, $0x08
-	JLT           dot1Q5KAVX512_one_loop_turn
-	ADDQ          $0x000000b0, DX
-	ADDQ          $0x000000b0, AX
-	DECQ          SI
-	JG            dot1Q5KAVX512_one_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z0, Z0
-	MOVQ          ldy+8(FP), AX
-	MOVQ          y+0(FP), AX
-	VEXTRACTF64X4 $0x01, Z0, Y8
-	VADDPS        Y8, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x4e, X0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0xb1, X0, X8
-	VADDPS        X8, X0, X0
-	VADDSS        (AX), X0, X0
-	VMOVSS        X0, (AX)
-	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, AX
-	ADDQ          AX, w+32(FP)
-	SUBQ          $0x00000001, rows+48(FP)
-	JMP           dot1Q5KAVX512_one
-
-dot1Q5KAVX512_end:
-	VZEROUPPER
-	RET
-
-// func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot2Q5KAVX512(SB), $1280-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot2Q5KAVX512_many:
-	CMPQ   rows+48(FP), $0x04
-	JLT    dot2Q5KAVX512_one
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
+	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
 	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
-	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
+	ADDQ   next+64(FP), AX
+	MOVQ   blocks+56(FP), DI
 	MOVQ   x+16(FP), R8
 	MOVQ   blocks+56(FP), R9
 
-dot2Q5KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
+dot1Q5KAVX512_many_loop:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 384(AX)
+	PREFETCHT0 448(AX)
+	PREFETCHT0 512(AX)
+	PREFETCHT0 576(AX)
+	PREFETCHT0 640(AX)
+	ADDQ       $0x000002c0, AX
+	SUBQ       $0x00000004, DI
+	JG         dot1Q5KAVX512_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q5KAVX512_many_loop_fetched:
 	MOVL         4(BX), R10
 	MOVL         8(BX), R11
 	MOVL         12(BX), R12
@@ -26237,9 +26464,6 @@ dot2Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
 	MOVL         4(BX)(CX*1), R10
 	MOVL         8(BX)(CX*1), R11
 	MOVL         12(BX)(CX*1), R12
@@ -26326,9 +26550,6 @@ dot2Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 544(SP)
-	PREFETCHT0   (DX)(CX*2)
-	PREFETCHT0   64(DX)(CX*2)
-	PREFETCHT0   128(DX)(CX*2)
 	MOVL         4(BX)(CX*2), R10
 	MOVL         8(BX)(CX*2), R11
 	MOVL         12(BX)(CX*2), R12
@@ -26415,9 +26636,6 @@ dot2Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 864(SP)
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -26507,7 +26725,7 @@ dot2Q5KAVX512_many_loop:
 	LEAQ         (SP), R10
 	XORQ         R11, R11
 
-dot2Q5KAVX512_many_loop_turn:
+dot1Q5KAVX512_many_loop_turn:
 	VBROADCASTSS  256(SP)(R11*4), Z24
 	VBROADCASTSS  288(SP)(R11*4), Z28
 	VPMOVSXBD     (R10), Z8
@@ -26530,14 +26748,9 @@ dot2Q5KAVX512_many_loop_turn:
 	VFMSUB213PS   Z31, Z27, Z11
 	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z2
-	VFMADD231PS   Z12, Z10, Z4
-	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z3
-	VFMADD231PS   Z12, Z10, Z5
-	VFMADD231PS   Z12, Z11, Z7
+	VFMADD231PS   Z12, Z9, Z1
+	VFMADD231PS   Z12, Z10, Z2
+	VFMADD231PS   Z12, Z11, Z3
 	VPMOVSXBD     16(R10), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
@@ -26551,827 +26764,79 @@ dot2Q5KAVX512_many_loop_turn:
 	VCVTDQ2PS     Z11, Z11
 	VFMSUB213PS   Z31, Z27, Z11
 	VMOVUPS       64(R8), Z12
-	VFMADD231PS   Z12, Z8, Z16
-	VFMADD231PS   Z12, Z9, Z18
-	VFMADD231PS   Z12, Z10, Z20
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z17
-	VFMADD231PS   Z12, Z9, Z19
-	VFMADD231PS   Z12, Z10, Z21
-	VFMADD231PS   Z12, Z11, Z23
+	VFMADD231PS   Z12, Z8, Z4
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z6
+	VFMADD231PS   Z12, Z11, Z7
 	ADDQ          $0x00000080, R8
 	ADDQ          $0x00000020, R10
 	ADDQ          $0x00000001, R11
 	CMPQ          R11, $0x08
-	JLT           dot2Q5KAVX512_many_loop_turn
+	JLT           dot1Q5KAVX512_many_loop_turn
 	ADDQ          $0x000000b0, BX
 	ADDQ          $0x000000b0, SI
-	ADDQ          $0x000000b0, DX
-	ADDQ          $0x000000b0, DI
 	DECQ          R9
-	JG            dot2Q5KAVX512_many_loop
+	JG            dot1Q5KAVX512_many_loop
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z2, Z2
+	VADDPS        Z7, Z3, Z3
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
 	VADDPS        Z18, Z2, Z2
 	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z4, Z4
-	VADDPS        Z21, Z5, Z5
-	VADDPS        Z22, Z6, Z6
-	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
+	VADDPS        Z20, Z0, Z0
+	VADDPS        Z21, Z1, Z1
+	VADDPS        Z22, Z2, Z2
+	VADDPS        Z23, Z3, Z3
+	MOVQ          ldy+8(FP), AX
+	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
-	VEXTRACTF64X4 $0x01, Z2, Y12
-	VADDPS        Y12, Y2, Y9
-	VEXTRACTF64X4 $0x01, Z4, Y12
-	VADDPS        Y12, Y4, Y10
-	VEXTRACTF64X4 $0x01, Z6, Y12
-	VADDPS        Y12, Y6, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
 	VEXTRACTF64X4 $0x01, Z1, Y12
-	VADDPS        Y12, Y1, Y8
-	VEXTRACTF64X4 $0x01, Z3, Y12
-	VADDPS        Y12, Y3, Y9
-	VEXTRACTF64X4 $0x01, Z5, Y12
-	VADDPS        Y12, Y5, Y10
-	VEXTRACTF64X4 $0x01, Z7, Y12
-	VADDPS        Y12, Y7, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
-	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000004, rows+48(FP)
-	JMP           dot2Q5KAVX512_many
-
-dot2Q5KAVX512_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot2Q5KAVX512_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	MOVQ   blocks+56(FP), DI
-
-dot2Q5KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R8
-	MOVL         8(BX), R9
-	MOVL         12(BX), R10
-	MOVL         R10, R12
-	ANDL         $0x0f0f0f0f, R12
-	SHRL         $0x04, R10
-	ANDL         $0x0f0f0f0f, R10
-	MOVL         R8, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R8
-	ORL          R11, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R8
-	VMOVQ        R8, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R9, R11
-	SHRL         $0x06, R11
-	ANDL         $0x03030303, R11
-	SHLL         $0x04, R11
-	ANDL         $0x3f3f3f3f, R9
-	ORL          R11, R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	VMOVQ        R9, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q5KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R9*4), Z24
-	VBROADCASTSS  288(SP)(R9*4), Z28
-	VPMOVSXBD     (R8), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VPMOVSXBD     16(R8), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000020, R8
-	ADDQ          $0x00000001, R9
-	CMPQ          R9, $0x08
-	JLT           dot2Q5KAVX512_one_loop_turn
-	ADDQ          $0x000000b0, BX
-	ADDQ          $0x000000b0, DX
-	DECQ          DI
-	JG            dot2Q5KAVX512_one_loop
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	VEXTRACTF64X4 $0x01, Z0, Y8
-	VADDPS        Y8, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x4e, X0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0xb1, X0, X8
-	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y8
-	VADDPS        Y8, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0x4e, X1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0xb1, X1, X8
-	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
-	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000001, rows+48(FP)
-	JMP           dot2Q5KAVX512_one
-
-dot2Q5KAVX512_end:
-	VZEROUPPER
-	RET
-
-// func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot4Q5KAVX512(SB), $1280-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot4Q5KAVX512_many:
-	CMPQ   rows+48(FP), $0x04
-	JLT    dot4Q5KAVX512_one
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
-	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
-
-dot4Q5KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R11
-	MOVL         8(BX), R12
-	MOVL         12(BX), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 256(SP)
-	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R11
-	MOVL         8(BX)(CX*1), R12
-	MOVL         12(BX)(CX*1), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 576(SP)
-	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y11
-	VMOVDQU      48(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 320(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      144(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 544(SP)
-	PREFETCHT0   (DX)(CX*2)
-	PREFETCHT0   64(DX)(CX*2)
-	PREFETCHT0   128(DX)(CX*2)
-	MOVL         4(BX)(CX*2), R11
-	MOVL         8(BX)(CX*2), R12
-	MOVL         12(BX)(CX*2), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 896(SP)
-	VMOVUPS      Y9, 928(SP)
-	VMOVDQU      16(BX)(CX*2), Y11
-	VMOVDQU      48(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 640(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 672(SP)
-	VMOVDQU      80(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 704(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 736(SP)
-	VMOVDQU      112(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 768(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 800(SP)
-	VMOVDQU      144(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 832(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 864(SP)
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
-	MOVL         4(SI), R11
-	MOVL         8(SI), R12
-	MOVL         12(SI), R13
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
-	MOVL         R11, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R14, R15
-	SHLQ         $0x20, R15
-	ORQ          R15, R11
-	VMOVQ        R11, X8
-	VPMOVZXBD    X8, Y8
-	MOVL         R12, R14
-	SHRL         $0x06, R14
-	ANDL         $0x03030303, R14
-	SHLL         $0x04, R14
-	ANDL         $0x3f3f3f3f, R12
-	ORL          R14, R13
-	SHLQ         $0x20, R13
-	ORQ          R13, R12
-	VMOVQ        R12, X9
-	VPMOVZXBD    X9, Y9
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(SI), X10
-	VCVTPH2PS    X10, Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y8, 1216(SP)
-	VMOVUPS      Y9, 1248(SP)
-	VMOVDQU      16(SI), Y11
-	VMOVDQU      48(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 960(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 992(SP)
-	VMOVDQU      80(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 1024(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSLLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 1056(SP)
-	VMOVDQU      112(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 1088(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x01, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 1120(SP)
-	VMOVDQU      144(SI), Y8
-	VPSRLW       $0x04, Y8, Y9
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y8, Y8
-	VMOVDQU      Y8, 1152(SP)
-	VPAND        lownibbles<>+0(SB), Y9, Y9
-	VPSRLW       $0x03, Y11, Y10
-	VPAND        sixteens<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VMOVDQU      Y9, 1184(SP)
-	LEAQ         (SP), R11
-	XORQ         R12, R12
-
-dot4Q5KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R12*4), Z24
-	VBROADCASTSS  288(SP)(R12*4), Z28
-	VPMOVSXBD     (R11), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VBROADCASTSS  576(SP)(R12*4), Z25
-	VBROADCASTSS  608(SP)(R12*4), Z29
-	VPMOVSXBD     320(R11), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VBROADCASTSS  896(SP)(R12*4), Z26
-	VBROADCASTSS  928(SP)(R12*4), Z30
-	VPMOVSXBD     640(R11), Z10
-	VCVTDQ2PS     Z10, Z10
-	VFMSUB213PS   Z30, Z26, Z10
-	VBROADCASTSS  1216(SP)(R12*4), Z27
-	VBROADCASTSS  1248(SP)(R12*4), Z31
-	VPMOVSXBD     960(R11), Z11
-	VCVTDQ2PS     Z11, Z11
-	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
-	VPMOVSXBD     16(R11), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VPMOVSXBD     336(R11), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VPMOVSXBD     656(R11), Z10
-	VCVTDQ2PS     Z10, Z10
-	VFMSUB213PS   Z30, Z26, Z10
-	VPMOVSXBD     976(R11), Z11
-	VCVTDQ2PS     Z11, Z11
-	VFMSUB213PS   Z31, Z27, Z11
-	VMOVUPS       64(R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000020, R11
-	ADDQ          $0x00000001, R12
-	CMPQ          R12, $0x08
-	JLT           dot4Q5KAVX512_many_loop_turn
-	ADDQ          $0x000000b0, BX
-	ADDQ          $0x000000b0, SI
-	ADDQ          $0x000000b0, DX
-	ADDQ          $0x000000b0, DI
-	DECQ          R10
-	JG            dot4Q5KAVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
-	VEXTRACTF64X4 $0x01, Z0, Y12
-	VADDPS        Y12, Y0, Y8
-	VEXTRACTF64X4 $0x01, Z4, Y12
-	VADDPS        Y12, Y4, Y9
-	VEXTRACTF64X4 $0x01, Z16, Y12
-	VADDPS        Y12, Y16, Y10
-	VEXTRACTF64X4 $0x01, Z20, Y12
-	VADDPS        Y12, Y20, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y12
-	VADDPS        Y12, Y1, Y8
-	VEXTRACTF64X4 $0x01, Z5, Y12
-	VADDPS        Y12, Y5, Y9
-	VEXTRACTF64X4 $0x01, Z17, Y12
-	VADDPS        Y12, Y17, Y10
-	VEXTRACTF64X4 $0x01, Z21, Y12
-	VADDPS        Y12, Y21, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
+	VADDPS        Y12, Y1, Y9
 	VEXTRACTF64X4 $0x01, Z2, Y12
-	VADDPS        Y12, Y2, Y8
-	VEXTRACTF64X4 $0x01, Z6, Y12
-	VADDPS        Y12, Y6, Y9
-	VEXTRACTF64X4 $0x01, Z18, Y12
-	VADDPS        Y12, Y18, Y10
-	VEXTRACTF64X4 $0x01, Z22, Y12
-	VADDPS        Y12, Y22, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
+	VADDPS        Y12, Y2, Y10
 	VEXTRACTF64X4 $0x01, Z3, Y12
-	VADDPS        Y12, Y3, Y8
-	VEXTRACTF64X4 $0x01, Z7, Y12
-	VADDPS        Y12, Y7, Y9
-	VEXTRACTF64X4 $0x01, Z19, Y12
-	VADDPS        Y12, Y19, Y10
-	VEXTRACTF64X4 $0x01, Z23, Y12
-	VADDPS        Y12, Y23, Y11
+	VADDPS        Y12, Y3, Y11
 	VHADDPS       Y9, Y8, Y8
 	VHADDPS       Y11, Y10, Y10
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
+	VADDPS        (AX), X8, X8
+	VMOVUPS       X8, (AX)
 	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x04, CX, AX
+	ADDQ          AX, w+32(FP)
 	SUBQ          $0x00000004, rows+48(FP)
-	JMP           dot4Q5KAVX512_many
+	JMP           dot1Q5KAVX512_many
 
-dot4Q5KAVX512_one:
+dot1Q5KAVX512_one:
 	CMPQ   rows+48(FP), $0x00
-	JLE    dot4Q5KAVX512_end
+	JLE    dot1Q5KAVX512_end
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
+	MOVQ   w+32(FP), AX
+	MOVQ   AX, BX
+	ADDQ   next+64(FP), AX
+	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
 	MOVQ   blocks+56(FP), R8
 
-dot4Q5KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
+dot1Q5KAVX512_one_loop:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q5KAVX512_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q5KAVX512_one_loop_fetched:
 	MOVL         4(BX), R9
 	MOVL         8(BX), R10
 	MOVL         12(BX), R11
@@ -27461,32 +26926,1455 @@ dot4Q5KAVX512_one_loop:
 	LEAQ         (SP), R9
 	XORQ         R10, R10
 
-dot4Q5KAVX512_one_loop_turn:
+dot1Q5KAVX512_one_loop_turn:
 	VBROADCASTSS  256(SP)(R10*4), Z24
 	VBROADCASTSS  288(SP)(R10*4), Z28
 	VPMOVSXBD     (R9), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
+	VFMADD231PS   (DI), Z8, Z0
 	VPMOVSXBD     16(R9), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(DI), Z8, Z1
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000020, R9
 	ADDQ          $0x00000001, R10
 	CMPQ          R10, $0x08
-	JLT           dot4Q5KAVX512_one_loop_turn
+	JLT           dot1Q5KAVX512_one_loop_turn
 	ADDQ          $0x000000b0, BX
-	ADDQ          $0x000000b0, DX
 	DECQ          R8
+	JG            dot1Q5KAVX512_one_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z0, Z0
+	MOVQ          ldy+8(FP), AX
+	MOVQ          y+0(FP), AX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VADDSS        (AX), X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, y+0(FP)
+	IMUL3Q        $0x01, CX, AX
+	ADDQ          AX, w+32(FP)
+	SUBQ          $0x00000001, rows+48(FP)
+	JMP           dot1Q5KAVX512_one
+
+dot1Q5KAVX512_end:
+	VZEROUPPER
+	RET
+
+// func dot2Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot2Q5KAVX512(SB), $1280-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot2Q5KAVX512_many:
+	CMPQ   rows+48(FP), $0x04
+	JLT    dot2Q5KAVX512_one
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	LEAQ   (CX)(CX*2), DI
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
+
+dot2Q5KAVX512_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	PREFETCHT0 448(BX)
+	PREFETCHT0 512(BX)
+	PREFETCHT0 576(BX)
+	PREFETCHT0 640(BX)
+	ADDQ       $0x000002c0, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q5KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q5KAVX512_many_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R11
+	MOVL         8(SI)(CX*1), R12
+	MOVL         12(SI)(CX*1), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y11
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      144(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	MOVL         4(SI)(CX*2), R11
+	MOVL         8(SI)(CX*2), R12
+	MOVL         12(SI)(CX*2), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 896(SP)
+	VMOVUPS      Y9, 928(SP)
+	VMOVDQU      16(SI)(CX*2), Y11
+	VMOVDQU      48(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 640(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 672(SP)
+	VMOVDQU      80(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 704(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 736(SP)
+	VMOVDQU      112(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 800(SP)
+	VMOVDQU      144(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 864(SP)
+	MOVL         4(DI), R11
+	MOVL         8(DI), R12
+	MOVL         12(DI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 1216(SP)
+	VMOVUPS      Y9, 1248(SP)
+	VMOVDQU      16(DI), Y11
+	VMOVDQU      48(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 960(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 992(SP)
+	VMOVDQU      80(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 1024(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 1056(SP)
+	VMOVDQU      112(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 1088(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 1120(SP)
+	VMOVDQU      144(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 1152(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 1184(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot2Q5KAVX512_many_loop_turn:
+	VBROADCASTSS  256(SP)(R12*4), Z24
+	VBROADCASTSS  288(SP)(R12*4), Z28
+	VPMOVSXBD     (R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VBROADCASTSS  576(SP)(R12*4), Z25
+	VBROADCASTSS  608(SP)(R12*4), Z29
+	VPMOVSXBD     320(R11), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VBROADCASTSS  896(SP)(R12*4), Z26
+	VBROADCASTSS  928(SP)(R12*4), Z30
+	VPMOVSXBD     640(R11), Z10
+	VCVTDQ2PS     Z10, Z10
+	VFMSUB213PS   Z30, Z26, Z10
+	VBROADCASTSS  1216(SP)(R12*4), Z27
+	VBROADCASTSS  1248(SP)(R12*4), Z31
+	VPMOVSXBD     960(R11), Z11
+	VCVTDQ2PS     Z11, Z11
+	VFMSUB213PS   Z31, Z27, Z11
+	VMOVUPS       (R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z2
+	VFMADD231PS   Z12, Z10, Z4
+	VFMADD231PS   Z12, Z11, Z6
+	VMOVUPS       (R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z3
+	VFMADD231PS   Z12, Z10, Z5
+	VFMADD231PS   Z12, Z11, Z7
+	VPMOVSXBD     16(R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VPMOVSXBD     336(R11), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VPMOVSXBD     656(R11), Z10
+	VCVTDQ2PS     Z10, Z10
+	VFMSUB213PS   Z30, Z26, Z10
+	VPMOVSXBD     976(R11), Z11
+	VCVTDQ2PS     Z11, Z11
+	VFMSUB213PS   Z31, Z27, Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z16
+	VFMADD231PS   Z12, Z9, Z18
+	VFMADD231PS   Z12, Z10, Z20
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z17
+	VFMADD231PS   Z12, Z9, Z19
+	VFMADD231PS   Z12, Z10, Z21
+	VFMADD231PS   Z12, Z11, Z23
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R11
+	ADDQ          $0x00000001, R12
+	CMPQ          R12, $0x08
+	JLT           dot2Q5KAVX512_many_loop_turn
+	ADDQ          $0x000000b0, SI
+	ADDQ          $0x000000b0, DI
+	DECQ          R10
+	JG            dot2Q5KAVX512_many_loop
+	VADDPS        Z16, Z0, Z0
+	VADDPS        Z17, Z1, Z1
+	VADDPS        Z18, Z2, Z2
+	VADDPS        Z19, Z3, Z3
+	VADDPS        Z20, Z4, Z4
+	VADDPS        Z21, Z5, Z5
+	VADDPS        Z22, Z6, Z6
+	VADDPS        Z23, Z7, Z7
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z2, Y12
+	VADDPS        Y12, Y2, Y9
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y10
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VADDPS        Y12, Y6, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y12
+	VADDPS        Y12, Y1, Y8
+	VEXTRACTF64X4 $0x01, Z3, Y12
+	VADDPS        Y12, Y3, Y9
+	VEXTRACTF64X4 $0x01, Z5, Y12
+	VADDPS        Y12, Y5, Y10
+	VEXTRACTF64X4 $0x01, Z7, Y12
+	VADDPS        Y12, Y7, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
+	ADDQ          $0x00000010, y+0(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000004, rows+48(FP)
+	JMP           dot2Q5KAVX512_many
+
+dot2Q5KAVX512_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot2Q5KAVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
+
+dot2Q5KAVX512_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q5KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q5KAVX512_one_loop_fetched:
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	MOVL         R10, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R10
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R10
+	VMOVQ        R10, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R11, R13
+	SHRL         $0x06, R13
+	ANDL         $0x03030303, R13
+	SHLL         $0x04, R13
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R13, R12
+	SHLQ         $0x20, R12
+	ORQ          R12, R11
+	VMOVQ        R11, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R10
+	XORQ         R11, R11
+
+dot2Q5KAVX512_one_loop_turn:
+	VBROADCASTSS  256(SP)(R11*4), Z24
+	VBROADCASTSS  288(SP)(R11*4), Z28
+	VPMOVSXBD     (R10), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VPMOVSXBD     16(R10), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000020, R10
+	ADDQ          $0x00000001, R11
+	CMPQ          R11, $0x08
+	JLT           dot2Q5KAVX512_one_loop_turn
+	ADDQ          $0x000000b0, SI
+	DECQ          R9
+	JG            dot2Q5KAVX512_one_loop
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z0, Z0
+	VADDPS        Z7, Z1, Z1
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y8
+	VADDPS        Y8, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0x4e, X1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0xb1, X1, X8
+	VADDPS        X8, X1, X1
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
+	ADDQ          $0x00000004, y+0(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000001, rows+48(FP)
+	JMP           dot2Q5KAVX512_one
+
+dot2Q5KAVX512_end:
+	VZEROUPPER
+	RET
+
+// func dot4Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot4Q5KAVX512(SB), $1280-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot4Q5KAVX512_many:
+	CMPQ   rows+48(FP), $0x04
+	JLT    dot4Q5KAVX512_one
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	LEAQ   (CX)(CX*2), DI
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
+
+dot4Q5KAVX512_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	PREFETCHT0 448(BX)
+	PREFETCHT0 512(BX)
+	PREFETCHT0 576(BX)
+	PREFETCHT0 640(BX)
+	ADDQ       $0x000002c0, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q5KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q5KAVX512_many_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	MOVL         4(SI)(CX*1), R12
+	MOVL         8(SI)(CX*1), R13
+	MOVL         12(SI)(CX*1), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 576(SP)
+	VMOVUPS      Y9, 608(SP)
+	VMOVDQU      16(SI)(CX*1), Y11
+	VMOVDQU      48(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 320(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 352(SP)
+	VMOVDQU      80(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 416(SP)
+	VMOVDQU      112(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 480(SP)
+	VMOVDQU      144(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 544(SP)
+	MOVL         4(SI)(CX*2), R12
+	MOVL         8(SI)(CX*2), R13
+	MOVL         12(SI)(CX*2), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 896(SP)
+	VMOVUPS      Y9, 928(SP)
+	VMOVDQU      16(SI)(CX*2), Y11
+	VMOVDQU      48(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 640(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 672(SP)
+	VMOVDQU      80(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 704(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 736(SP)
+	VMOVDQU      112(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 800(SP)
+	VMOVDQU      144(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 864(SP)
+	MOVL         4(DI), R12
+	MOVL         8(DI), R13
+	MOVL         12(DI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(DI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 1216(SP)
+	VMOVUPS      Y9, 1248(SP)
+	VMOVDQU      16(DI), Y11
+	VMOVDQU      48(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 960(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 992(SP)
+	VMOVDQU      80(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 1024(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 1056(SP)
+	VMOVDQU      112(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 1088(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 1120(SP)
+	VMOVDQU      144(DI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 1152(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 1184(SP)
+	LEAQ         (SP), R12
+	XORQ         R13, R13
+
+dot4Q5KAVX512_many_loop_turn:
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VBROADCASTSS  288(SP)(R13*4), Z28
+	VPMOVSXBD     (R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VBROADCASTSS  576(SP)(R13*4), Z25
+	VBROADCASTSS  608(SP)(R13*4), Z29
+	VPMOVSXBD     320(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VBROADCASTSS  896(SP)(R13*4), Z26
+	VBROADCASTSS  928(SP)(R13*4), Z30
+	VPMOVSXBD     640(R12), Z10
+	VCVTDQ2PS     Z10, Z10
+	VFMSUB213PS   Z30, Z26, Z10
+	VBROADCASTSS  1216(SP)(R13*4), Z27
+	VBROADCASTSS  1248(SP)(R13*4), Z31
+	VPMOVSXBD     960(R12), Z11
+	VCVTDQ2PS     Z11, Z11
+	VFMSUB213PS   Z31, Z27, Z11
+	VMOVUPS       (R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       (R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       (R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       (R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
+	VPMOVSXBD     16(R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VPMOVSXBD     336(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VPMOVSXBD     656(R12), Z10
+	VCVTDQ2PS     Z10, Z10
+	VFMSUB213PS   Z30, Z26, Z10
+	VPMOVSXBD     976(R12), Z11
+	VCVTDQ2PS     Z11, Z11
+	VFMSUB213PS   Z31, Z27, Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       64(R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000001, R13
+	CMPQ          R13, $0x08
+	JLT           dot4Q5KAVX512_many_loop_turn
+	ADDQ          $0x000000b0, SI
+	ADDQ          $0x000000b0, DI
+	DECQ          R11
+	JG            dot4Q5KAVX512_many_loop
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y9
+	VEXTRACTF64X4 $0x01, Z16, Y12
+	VADDPS        Y12, Y16, Y10
+	VEXTRACTF64X4 $0x01, Z20, Y12
+	VADDPS        Y12, Y20, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y12
+	VADDPS        Y12, Y1, Y8
+	VEXTRACTF64X4 $0x01, Z5, Y12
+	VADDPS        Y12, Y5, Y9
+	VEXTRACTF64X4 $0x01, Z17, Y12
+	VADDPS        Y12, Y17, Y10
+	VEXTRACTF64X4 $0x01, Z21, Y12
+	VADDPS        Y12, Y21, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
+	VEXTRACTF64X4 $0x01, Z2, Y12
+	VADDPS        Y12, Y2, Y8
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VADDPS        Y12, Y6, Y9
+	VEXTRACTF64X4 $0x01, Z18, Y12
+	VADDPS        Y12, Y18, Y10
+	VEXTRACTF64X4 $0x01, Z22, Y12
+	VADDPS        Y12, Y22, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
+	VEXTRACTF64X4 $0x01, Z3, Y12
+	VADDPS        Y12, Y3, Y8
+	VEXTRACTF64X4 $0x01, Z7, Y12
+	VADDPS        Y12, Y7, Y9
+	VEXTRACTF64X4 $0x01, Z19, Y12
+	VADDPS        Y12, Y19, Y10
+	VEXTRACTF64X4 $0x01, Z23, Y12
+	VADDPS        Y12, Y23, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
+	ADDQ          $0x00000010, y+0(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000004, rows+48(FP)
+	JMP           dot4Q5KAVX512_many
+
+dot4Q5KAVX512_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot4Q5KAVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
+
+dot4Q5KAVX512_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q5KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q5KAVX512_one_loop_fetched:
+	MOVL         4(SI), R11
+	MOVL         8(SI), R12
+	MOVL         12(SI), R13
+	MOVL         R13, R15
+	ANDL         $0x0f0f0f0f, R15
+	SHRL         $0x04, R13
+	ANDL         $0x0f0f0f0f, R13
+	MOVL         R11, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R11
+	ORL          R14, R15
+	SHLQ         $0x20, R15
+	ORQ          R15, R11
+	VMOVQ        R11, X8
+	VPMOVZXBD    X8, Y8
+	MOVL         R12, R14
+	SHRL         $0x06, R14
+	ANDL         $0x03030303, R14
+	SHLL         $0x04, R14
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R14, R13
+	SHLQ         $0x20, R13
+	ORQ          R13, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VPBROADCASTW (SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y8, Y8
+	VPBROADCASTW 2(SI), X10
+	VCVTPH2PS    X10, Y10
+	VMULPS       Y10, Y9, Y9
+	VMOVUPS      Y8, 256(SP)
+	VMOVUPS      Y9, 288(SP)
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 32(SP)
+	VMOVDQU      80(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 96(SP)
+	VMOVDQU      112(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 160(SP)
+	VMOVDQU      144(SI), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VPAND        lownibbles<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y11, Y10
+	VPAND        sixteens<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VMOVDQU      Y9, 224(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot4Q5KAVX512_one_loop_turn:
+	VBROADCASTSS  256(SP)(R12*4), Z24
+	VBROADCASTSS  288(SP)(R12*4), Z28
+	VPMOVSXBD     (R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VPMOVSXBD     16(R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R11
+	ADDQ          $0x00000001, R12
+	CMPQ          R12, $0x08
+	JLT           dot4Q5KAVX512_one_loop_turn
+	ADDQ          $0x000000b0, SI
+	DECQ          R10
 	JG            dot4Q5KAVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -27500,10 +28388,10 @@ dot4Q5KAVX512_one_loop_turn:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -27518,20 +28406,20 @@ dot4Q5KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q5KAVX512_one
 
@@ -27542,10 +28430,14 @@ dot4Q5KAVX512_end:
 // func dot8Q5KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
 TEXT ·dot8Q5KAVX512(SB), $640-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xb0, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q5KAVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -27566,58 +28458,69 @@ dot8Q5KAVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q5KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R12, R14
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	ADDQ       $0x00000160, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q5KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q5KAVX512_many_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
 	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 256(SP)
 	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y10
@@ -27629,7 +28532,7 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y10
@@ -27641,7 +28544,7 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y10
@@ -27653,7 +28556,7 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
+	VMOVDQU      144(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y10
@@ -27665,48 +28568,45 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	MOVL         4(BX)(CX*1), R10
-	MOVL         8(BX)(CX*1), R11
-	MOVL         12(BX)(CX*1), R12
-	MOVL         R12, R14
+	MOVL         4(SI)(CX*1), R12
+	MOVL         8(SI)(CX*1), R13
+	MOVL         12(SI)(CX*1), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
 	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX)(CX*1), X10
+	VPBROADCASTW (SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX)(CX*1), X10
+	VPBROADCASTW 2(SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 576(SP)
 	VMOVUPS      Y9, 608(SP)
-	VMOVDQU      16(BX)(CX*1), Y11
-	VMOVDQU      48(BX)(CX*1), Y8
+	VMOVDQU      16(SI)(CX*1), Y11
+	VMOVDQU      48(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y10
@@ -27718,7 +28618,7 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 352(SP)
-	VMOVDQU      80(BX)(CX*1), Y8
+	VMOVDQU      80(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y10
@@ -27730,7 +28630,7 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 416(SP)
-	VMOVDQU      112(BX)(CX*1), Y8
+	VMOVDQU      112(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y10
@@ -27742,7 +28642,7 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 480(SP)
-	VMOVDQU      144(BX)(CX*1), Y8
+	VMOVDQU      144(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y10
@@ -27754,90 +28654,89 @@ dot8Q5KAVX512_many_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 544(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q5KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VBROADCASTSS  288(SP)(R11*4), Z28
-	VPMOVSXBD     (R10), Z8
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VBROADCASTSS  288(SP)(R13*4), Z28
+	VPMOVSXBD     (R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VBROADCASTSS  576(SP)(R11*4), Z25
-	VBROADCASTSS  608(SP)(R11*4), Z29
-	VPMOVSXBD     320(R10), Z9
+	VBROADCASTSS  576(SP)(R13*4), Z25
+	VBROADCASTSS  608(SP)(R13*4), Z29
+	VPMOVSXBD     320(R12), Z9
 	VCVTDQ2PS     Z9, Z9
 	VFMSUB213PS   Z29, Z25, Z9
-	VMOVUPS       (SI), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z18
 	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z4
-	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z5
-	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
-	VFMADD231PS   Z12, Z8, Z6
-	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z7
-	VFMADD231PS   Z12, Z9, Z23
-	VPMOVSXBD     16(R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VFMSUB213PS   Z28, Z24, Z8
-	VPMOVSXBD     336(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VFMSUB213PS   Z29, Z25, Z9
-	VMOVUPS       64(SI), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
+	VPMOVSXBD     16(R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VFMSUB213PS   Z28, Z24, Z8
+	VPMOVSXBD     336(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VFMSUB213PS   Z29, Z25, Z9
+	VMOVUPS       64(R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z16
+	VMOVUPS       64(R8)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z17
+	VMOVUPS       64(R8)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z18
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z19
+	VMOVUPS       64(R10)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z4
+	VFMADD231PS   Z12, Z9, Z20
+	VMOVUPS       64(R10)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z5
+	VFMADD231PS   Z12, Z9, Z21
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z6
+	VFMADD231PS   Z12, Z9, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z7
+	VFMADD231PS   Z12, Z9, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000001, R11
-	CMPQ          R11, $0x08
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000001, R13
+	CMPQ          R13, $0x08
 	JLT           dot8Q5KAVX512_many_loop_turn
-	ADDQ          $0x000000b0, BX
-	ADDQ          $0x000000b0, DX
-	DECQ          R9
+	ADDQ          $0x000000b0, SI
+	DECQ          R11
 	JG            dot8Q5KAVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -27851,11 +28750,11 @@ dot8Q5KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -27869,11 +28768,11 @@ dot8Q5KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -27887,11 +28786,11 @@ dot8Q5KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -27905,14 +28804,14 @@ dot8Q5KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q5KAVX512_many
 
@@ -27935,58 +28834,66 @@ dot8Q5KAVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q5KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	MOVL         4(BX), R10
-	MOVL         8(BX), R11
-	MOVL         12(BX), R12
-	MOVL         R12, R14
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q5KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q5KAVX512_one_loop_fetched:
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x04, R14
 	ANDL         $0x0f0f0f0f, R14
-	SHRL         $0x04, R12
-	ANDL         $0x0f0f0f0f, R12
-	MOVL         R10, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R10
-	ORL          R13, R14
-	SHLQ         $0x20, R14
-	ORQ          R14, R10
-	VMOVQ        R10, X8
+	MOVL         R12, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R12
+	ORL          R15, BP
+	SHLQ         $0x20, BP
+	ORQ          BP, R12
+	VMOVQ        R12, X8
 	VPMOVZXBD    X8, Y8
-	MOVL         R11, R13
-	SHRL         $0x06, R13
-	ANDL         $0x03030303, R13
-	SHLL         $0x04, R13
-	ANDL         $0x3f3f3f3f, R11
-	ORL          R13, R12
-	SHLQ         $0x20, R12
-	ORQ          R12, R11
-	VMOVQ        R11, X9
+	MOVL         R13, R15
+	SHRL         $0x06, R15
+	ANDL         $0x03030303, R15
+	SHLL         $0x04, R15
+	ANDL         $0x3f3f3f3f, R13
+	ORL          R15, R14
+	SHLQ         $0x20, R14
+	ORQ          R14, R13
+	VMOVQ        R13, X9
 	VPMOVZXBD    X9, Y9
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y9, Y9
-	VPBROADCASTW (BX), X10
+	VPBROADCASTW (SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y8, Y8
-	VPBROADCASTW 2(BX), X10
+	VPBROADCASTW 2(SI), X10
 	VCVTPH2PS    X10, Y10
 	VMULPS       Y10, Y9, Y9
 	VMOVUPS      Y8, 256(SP)
 	VMOVUPS      Y9, 288(SP)
-	VMOVDQU      16(BX), Y11
-	VMOVDQU      48(BX), Y8
+	VMOVDQU      16(SI), Y11
+	VMOVDQU      48(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y10
@@ -27998,7 +28905,7 @@ dot8Q5KAVX512_one_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 32(SP)
-	VMOVDQU      80(BX), Y8
+	VMOVDQU      80(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y10
@@ -28010,7 +28917,7 @@ dot8Q5KAVX512_one_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 96(SP)
-	VMOVDQU      112(BX), Y8
+	VMOVDQU      112(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y10
@@ -28022,7 +28929,7 @@ dot8Q5KAVX512_one_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 160(SP)
-	VMOVDQU      144(BX), Y8
+	VMOVDQU      144(SI), Y8
 	VPSRLW       $0x04, Y8, Y9
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y10
@@ -28034,44 +28941,43 @@ dot8Q5KAVX512_one_loop:
 	VPAND        sixteens<>+0(SB), Y10, Y10
 	VPOR         Y10, Y9, Y9
 	VMOVDQU      Y9, 224(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q5KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VBROADCASTSS  288(SP)(R11*4), Z28
-	VPMOVSXBD     (R10), Z8
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VBROADCASTSS  288(SP)(R13*4), Z28
+	VPMOVSXBD     (R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VPMOVSXBD     16(R10), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VPMOVSXBD     16(R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VFMSUB213PS   Z28, Z24, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000001, R11
-	CMPQ          R11, $0x08
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000001, R13
+	CMPQ          R13, $0x08
 	JLT           dot8Q5KAVX512_one_loop_turn
-	ADDQ          $0x000000b0, BX
-	ADDQ          $0x000000b0, DX
-	DECQ          R9
+	ADDQ          $0x000000b0, SI
+	DECQ          R11
 	JG            dot8Q5KAVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -28081,11 +28987,11 @@ dot8Q5KAVX512_one_loop_turn:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -28100,17 +29006,17 @@ dot8Q5KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -28125,20 +29031,20 @@ dot8Q5KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q5KAVX512_one
 
@@ -28416,10 +29322,14 @@ GLOBL thirtytwos<>(SB), RODATA|NOPTR, $64
 // func dot1Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot1Q6KAVX2(SB), $768-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q6KAVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -28433,42 +29343,53 @@ dot1Q6KAVX2_many:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q6KAVX2_many_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	VPBROADCASTW 208(DX), X10
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 384(AX)
+	ADDQ       $0x000001a4, AX
+	SUBQ       $0x00000002, SI
+	JG         dot1Q6KAVX2_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q6KAVX2_many_loop_fetched:
+	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX), Y8
+	VPMOVSXBD    192(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(DX), Y8
+	VPMOVSXBD    200(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(DX), Y11
-	VMOVDQU      (DX), Y8
+	VMOVDQU      128(BX), Y11
+	VMOVDQU      (BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(DX), Y8
+	VMOVDQU      32(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (DX), Y8
+	VMOVDQU      (BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28476,7 +29397,7 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(DX), Y8
+	VMOVDQU      32(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28484,22 +29405,22 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(DX), Y11
-	VMOVDQU      64(DX), Y8
+	VMOVDQU      160(BX), Y11
+	VMOVDQU      64(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(DX), Y8
+	VMOVDQU      96(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(DX), Y8
+	VMOVDQU      64(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28507,7 +29428,7 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(DX), Y8
+	VMOVDQU      96(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28515,36 +29436,32 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (AX)(CX*1)
-	PREFETCHT0   64(AX)(CX*1)
-	PREFETCHT0   128(AX)(CX*1)
-	PREFETCHT0   192(AX)(CX*1)
-	VPBROADCASTW 208(DX)(CX*1), X10
+	VPBROADCASTW 208(BX)(CX*1), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX)(CX*1), Y8
+	VPMOVSXBD    192(BX)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(DX)(CX*1), Y8
+	VPMOVSXBD    200(BX)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(DX)(CX*1), Y11
-	VMOVDQU      (DX)(CX*1), Y8
+	VMOVDQU      128(BX)(CX*1), Y11
+	VMOVDQU      (BX)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(DX)(CX*1), Y8
+	VMOVDQU      32(BX)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (DX)(CX*1), Y8
+	VMOVDQU      (BX)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28552,7 +29469,7 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(DX)(CX*1), Y8
+	VMOVDQU      32(BX)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28560,22 +29477,22 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(DX)(CX*1), Y11
-	VMOVDQU      64(DX)(CX*1), Y8
+	VMOVDQU      160(BX)(CX*1), Y11
+	VMOVDQU      64(BX)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(DX)(CX*1), Y8
+	VMOVDQU      96(BX)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(DX)(CX*1), Y8
+	VMOVDQU      64(BX)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28583,7 +29500,7 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(DX)(CX*1), Y8
+	VMOVDQU      96(BX)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28591,58 +29508,57 @@ dot1Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 608(SP)
-	LEAQ         (SP), DI
-	XORQ         R8, R8
+	LEAQ         (SP), R9
+	XORQ         R10, R10
 
 dot1Q6KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R8*4), Y11
-	VPMOVSXBD    (DI), Y8
+	VBROADCASTSS 256(SP)(R10*4), Y11
+	VPMOVSXBD    (R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VBROADCASTSS 640(SP)(R8*4), Y12
-	VPMOVSXBD    384(DI), Y9
+	VBROADCASTSS 640(SP)(R10*4), Y12
+	VPMOVSXBD    384(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (BX), Y10
+	VMOVUPS      (DI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VPMOVSXBD    8(DI), Y8
+	VPMOVSXBD    8(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    392(DI), Y9
+	VPMOVSXBD    392(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(BX), Y10
+	VMOVUPS      32(DI), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 260(SP)(R8*4), Y11
-	VPMOVSXBD    16(DI), Y8
+	VBROADCASTSS 260(SP)(R10*4), Y11
+	VPMOVSXBD    16(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VBROADCASTSS 644(SP)(R8*4), Y12
-	VPMOVSXBD    400(DI), Y9
+	VBROADCASTSS 644(SP)(R10*4), Y12
+	VPMOVSXBD    400(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(BX), Y10
+	VMOVUPS      64(DI), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VPMOVSXBD    24(DI), Y8
+	VPMOVSXBD    24(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    408(DI), Y9
+	VPMOVSXBD    408(R9), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(BX), Y10
+	VMOVUPS      96(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000002, R8
-	CMPQ         R8, $0x10
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000002, R10
+	CMPQ         R10, $0x10
 	JLT          dot1Q6KAVX2_many_loop_turn
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x000000d2, AX
-	DECQ         SI
+	ADDQ         $0x000000d2, BX
+	DECQ         R8
 	JG           dot1Q6KAVX2_many_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -28682,42 +29598,50 @@ dot1Q6KAVX2_one:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
+	MOVQ   x+16(FP), DI
+	MOVQ   blocks+56(FP), R8
 
 dot1Q6KAVX2_one_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	VPBROADCASTW 208(DX), X10
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q6KAVX2_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q6KAVX2_one_loop_fetched:
+	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX), Y8
+	VPMOVSXBD    192(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(DX), Y8
+	VPMOVSXBD    200(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(DX), Y11
-	VMOVDQU      (DX), Y8
+	VMOVDQU      128(BX), Y11
+	VMOVDQU      (BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(DX), Y8
+	VMOVDQU      32(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (DX), Y8
+	VMOVDQU      (BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28725,7 +29649,7 @@ dot1Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(DX), Y8
+	VMOVDQU      32(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28733,22 +29657,22 @@ dot1Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(DX), Y11
-	VMOVDQU      64(DX), Y8
+	VMOVDQU      160(BX), Y11
+	VMOVDQU      64(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(DX), Y8
+	VMOVDQU      96(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(DX), Y8
+	VMOVDQU      64(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28756,7 +29680,7 @@ dot1Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(DX), Y8
+	VMOVDQU      96(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28764,36 +29688,35 @@ dot1Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), DI
-	XORQ         R8, R8
+	LEAQ         (SP), R9
+	XORQ         R10, R10
 
 dot1Q6KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R8*4), Y11
-	VPMOVSXBD    (DI), Y8
+	VBROADCASTSS 256(SP)(R10*4), Y11
+	VPMOVSXBD    (R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (BX), Y8, Y0
-	VPMOVSXBD    8(DI), Y8
+	VFMADD231PS  (DI), Y8, Y0
+	VPMOVSXBD    8(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(BX), Y8, Y1
-	VBROADCASTSS 260(SP)(R8*4), Y11
-	VPMOVSXBD    16(DI), Y8
+	VFMADD231PS  32(DI), Y8, Y1
+	VBROADCASTSS 260(SP)(R10*4), Y11
+	VPMOVSXBD    16(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(BX), Y8, Y2
-	VPMOVSXBD    24(DI), Y8
+	VFMADD231PS  64(DI), Y8, Y2
+	VPMOVSXBD    24(R9), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(BX), Y8, Y3
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000002, R8
-	CMPQ         R8, $0x10
+	VFMADD231PS  96(DI), Y8, Y3
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000002, R10
+	CMPQ         R10, $0x10
 	JLT          dot1Q6KAVX2_one_loop_turn
-	ADDQ         $0x000000d2, DX
-	ADDQ         $0x000000d2, AX
-	DECQ         SI
+	ADDQ         $0x000000d2, BX
+	DECQ         R8
 	JG           dot1Q6KAVX2_one_loop
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y2, Y0, Y0
@@ -28821,10 +29744,14 @@ dot1Q6KAVX2_end:
 // func dot2Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot2Q6KAVX2(SB), $768-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot2Q6KAVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -28837,43 +29764,54 @@ dot2Q6KAVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q6KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	ADDQ       $0x000001a4, BX
+	SUBQ       $0x00000002, DI
+	JG         dot2Q6KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q6KAVX2_many_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28881,7 +29819,7 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28889,22 +29827,22 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28912,7 +29850,7 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28920,36 +29858,32 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	PREFETCHT0   192(DX)(CX*1)
-	VPBROADCASTW 208(BX)(CX*1), X10
+	VPBROADCASTW 208(SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*1), Y8
+	VPMOVSXBD    192(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(BX)(CX*1), Y8
+	VPMOVSXBD    200(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(BX)(CX*1), Y11
-	VMOVDQU      (BX)(CX*1), Y8
+	VMOVDQU      128(SI)(CX*1), Y11
+	VMOVDQU      (SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
+	VMOVDQU      32(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (BX)(CX*1), Y8
+	VMOVDQU      (SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28957,7 +29891,7 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
+	VMOVDQU      32(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28965,22 +29899,22 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(BX)(CX*1), Y11
-	VMOVDQU      64(BX)(CX*1), Y8
+	VMOVDQU      160(SI)(CX*1), Y11
+	VMOVDQU      64(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
+	VMOVDQU      96(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(BX)(CX*1), Y8
+	VMOVDQU      64(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -28988,7 +29922,7 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
+	VMOVDQU      96(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -28996,77 +29930,76 @@ dot2Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 608(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
+	LEAQ         (SP), R10
+	XORQ         R11, R11
 
 dot2Q6KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R9*4), Y11
-	VPMOVSXBD    (R8), Y8
+	VBROADCASTSS 256(SP)(R11*4), Y11
+	VPMOVSXBD    (R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VBROADCASTSS 640(SP)(R9*4), Y12
-	VPMOVSXBD    384(R8), Y9
+	VBROADCASTSS 640(SP)(R11*4), Y12
+	VPMOVSXBD    384(R10), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    8(R8), Y8
+	VPMOVSXBD    8(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    392(R8), Y9
+	VPMOVSXBD    392(R10), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	VBROADCASTSS 260(SP)(R9*4), Y11
-	VPMOVSXBD    16(R8), Y8
+	VBROADCASTSS 260(SP)(R11*4), Y11
+	VPMOVSXBD    16(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VBROADCASTSS 644(SP)(R9*4), Y12
-	VPMOVSXBD    400(R8), Y9
+	VBROADCASTSS 644(SP)(R11*4), Y12
+	VPMOVSXBD    400(R10), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y2
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y3
-	VPMOVSXBD    24(R8), Y8
+	VPMOVSXBD    24(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    408(R8), Y9
+	VPMOVSXBD    408(R10), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y5
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000002, R9
-	CMPQ         R9, $0x10
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000002, R11
+	CMPQ         R11, $0x10
 	JLT          dot2Q6KAVX2_many_loop_turn
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, DX
-	DECQ         DI
+	ADDQ         $0x000000d2, SI
+	DECQ         R9
 	JG           dot2Q6KAVX2_many_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y2, Y9
 	VMOVAPS      Y1, Y10
@@ -29076,14 +30009,14 @@ dot2Q6KAVX2_many_loop_turn:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot2Q6KAVX2_many
 
@@ -29098,43 +30031,51 @@ dot2Q6KAVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
 	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot2Q6KAVX2_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q6KAVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q6KAVX2_one_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29142,7 +30083,7 @@ dot2Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29150,22 +30091,22 @@ dot2Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29173,7 +30114,7 @@ dot2Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29181,40 +30122,39 @@ dot2Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
+	LEAQ         (SP), R10
+	XORQ         R11, R11
 
 dot2Q6KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R9*4), Y11
-	VPMOVSXBD    (R8), Y8
+	VBROADCASTSS 256(SP)(R11*4), Y11
+	VPMOVSXBD    (R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VPMOVSXBD    8(R8), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VPMOVSXBD    8(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y2
-	VFMADD231PS  32(SI)(AX*1), Y8, Y3
-	VBROADCASTSS 260(SP)(R9*4), Y11
-	VPMOVSXBD    16(R8), Y8
+	VFMADD231PS  32(R8), Y8, Y2
+	VFMADD231PS  32(R8)(AX*1), Y8, Y3
+	VBROADCASTSS 260(SP)(R11*4), Y11
+	VPMOVSXBD    16(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y4
-	VFMADD231PS  64(SI)(AX*1), Y8, Y5
-	VPMOVSXBD    24(R8), Y8
+	VFMADD231PS  64(R8), Y8, Y4
+	VFMADD231PS  64(R8)(AX*1), Y8, Y5
+	VPMOVSXBD    24(R10), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y6
-	VFMADD231PS  96(SI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000002, R9
-	CMPQ         R9, $0x10
+	VFMADD231PS  96(R8), Y8, Y6
+	VFMADD231PS  96(R8)(AX*1), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000002, R11
+	CMPQ         R11, $0x10
 	JLT          dot2Q6KAVX2_one_loop_turn
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, DX
-	DECQ         DI
+	ADDQ         $0x000000d2, SI
+	DECQ         R9
 	JG           dot2Q6KAVX2_one_loop
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
@@ -29222,27 +30162,27 @@ dot2Q6KAVX2_one_loop_turn:
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y7, Y1, Y1
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
 	VEXTRACTF128 $0x01, Y0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0x4e, X0, X8
 	VADDPS       X8, X0, X0
 	VPERMILPS    $0xb1, X0, X8
 	VADDPS       X8, X0, X0
-	VADDSS       (BX), X0, X0
-	VMOVSS       X0, (BX)
+	VADDSS       (SI), X0, X0
+	VMOVSS       X0, (SI)
 	VEXTRACTF128 $0x01, Y1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0x4e, X1, X8
 	VADDPS       X8, X1, X1
 	VPERMILPS    $0xb1, X1, X8
 	VADDPS       X8, X1, X1
-	VADDSS       (BX)(DX*1), X1, X1
-	VMOVSS       X1, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X1, X1
+	VMOVSS       X1, (SI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot2Q6KAVX2_one
 
@@ -29253,10 +30193,14 @@ dot2Q6KAVX2_end:
 // func dot4Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot4Q6KAVX2(SB), $768-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot4Q6KAVX2_many:
 	CMPQ   rows+48(FP), $0x02
@@ -29269,45 +30213,56 @@ dot4Q6KAVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q6KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	ADDQ       $0x000001a4, BX
+	SUBQ       $0x00000002, DI
+	JG         dot4Q6KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q6KAVX2_many_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29315,7 +30270,7 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29323,22 +30278,22 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29346,7 +30301,7 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29354,36 +30309,32 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	PREFETCHT0   192(DX)(CX*1)
-	VPBROADCASTW 208(BX)(CX*1), X10
+	VPBROADCASTW 208(SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*1), Y8
+	VPMOVSXBD    192(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(BX)(CX*1), Y8
+	VPMOVSXBD    200(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(BX)(CX*1), Y11
-	VMOVDQU      (BX)(CX*1), Y8
+	VMOVDQU      128(SI)(CX*1), Y11
+	VMOVDQU      (SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
+	VMOVDQU      32(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (BX)(CX*1), Y8
+	VMOVDQU      (SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29391,7 +30342,7 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
+	VMOVDQU      32(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29399,22 +30350,22 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(BX)(CX*1), Y11
-	VMOVDQU      64(BX)(CX*1), Y8
+	VMOVDQU      160(SI)(CX*1), Y11
+	VMOVDQU      64(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
+	VMOVDQU      96(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(BX)(CX*1), Y8
+	VMOVDQU      64(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29422,7 +30373,7 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
+	VMOVDQU      96(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29430,100 +30381,99 @@ dot4Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 608(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
+	LEAQ         (SP), R11
+	XORQ         R12, R12
 
 dot4Q6KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R10*4), Y11
-	VPMOVSXBD    (R9), Y8
+	VBROADCASTSS 256(SP)(R12*4), Y11
+	VPMOVSXBD    (R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VBROADCASTSS 640(SP)(R10*4), Y12
-	VPMOVSXBD    384(R9), Y9
+	VBROADCASTSS 640(SP)(R12*4), Y12
+	VPMOVSXBD    384(R11), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      (SI), Y10
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      (SI)(AX*1), Y10
+	VMOVUPS      (R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      (SI)(AX*2), Y10
+	VMOVUPS      (R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    8(R9), Y8
+	VPMOVSXBD    8(R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    392(R9), Y9
+	VPMOVSXBD    392(R11), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      32(SI), Y10
+	VMOVUPS      32(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      32(SI)(AX*1), Y10
+	VMOVUPS      32(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      32(SI)(AX*2), Y10
+	VMOVUPS      32(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VBROADCASTSS 260(SP)(R10*4), Y11
-	VPMOVSXBD    16(R9), Y8
+	VBROADCASTSS 260(SP)(R12*4), Y11
+	VPMOVSXBD    16(R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VBROADCASTSS 644(SP)(R10*4), Y12
-	VPMOVSXBD    400(R9), Y9
+	VBROADCASTSS 644(SP)(R12*4), Y12
+	VPMOVSXBD    400(R11), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      64(SI), Y10
+	VMOVUPS      64(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      64(SI)(AX*1), Y10
+	VMOVUPS      64(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      64(SI)(AX*2), Y10
+	VMOVUPS      64(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      64(DI), Y10
+	VMOVUPS      64(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	VPMOVSXBD    24(R9), Y8
+	VPMOVSXBD    24(R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VPMOVSXBD    408(R9), Y9
+	VPMOVSXBD    408(R11), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y12, Y9, Y9
-	VMOVUPS      96(SI), Y10
+	VMOVUPS      96(R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y4
-	VMOVUPS      96(SI)(AX*1), Y10
+	VMOVUPS      96(R8)(AX*1), Y10
 	VFMADD231PS  Y10, Y8, Y1
 	VFMADD231PS  Y10, Y9, Y5
-	VMOVUPS      96(SI)(AX*2), Y10
+	VMOVUPS      96(R8)(AX*2), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y6
-	VMOVUPS      96(DI), Y10
+	VMOVUPS      96(R9), Y10
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000002, R10
-	CMPQ         R10, $0x10
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000002, R12
+	CMPQ         R12, $0x10
 	JLT          dot4Q6KAVX2_many_loop_turn
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, DX
-	DECQ         R8
+	ADDQ         $0x000000d2, SI
+	DECQ         R10
 	JG           dot4Q6KAVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y4, Y9
 	VMOVAPS      Y1, Y10
@@ -29533,11 +30483,11 @@ dot4Q6KAVX2_many_loop_turn:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX), X9
-	VMOVHPS      (BX)(DX*1), X9, X9
+	VMOVSD       (SI), X9
+	VMOVHPS      (SI)(BX*1), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)
-	VMOVHPS      X8, (BX)(DX*1)
+	VMOVSD       X8, (SI)
+	VMOVHPS      X8, (SI)(BX*1)
 	VMOVAPS      Y2, Y8
 	VMOVAPS      Y6, Y9
 	VMOVAPS      Y3, Y10
@@ -29547,14 +30497,14 @@ dot4Q6KAVX2_many_loop_turn:
 	VHADDPS      Y10, Y8, Y8
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
-	VMOVSD       (BX)(DX*2), X9
-	VMOVHPS      (SI), X9, X9
+	VMOVSD       (SI)(BX*2), X9
+	VMOVHPS      (DI), X9, X9
 	VADDPS       X9, X8, X8
-	VMOVSD       X8, (BX)(DX*2)
-	VMOVHPS      X8, (SI)
+	VMOVSD       X8, (SI)(BX*2)
+	VMOVHPS      X8, (DI)
 	ADDQ         $0x00000008, y+0(FP)
-	IMUL3Q       $0x02, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x02, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000002, rows+48(FP)
 	JMP          dot4Q6KAVX2_many
 
@@ -29569,45 +30519,53 @@ dot4Q6KAVX2_one:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
-	MOVQ   blocks+56(FP), R8
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
 
 dot4Q6KAVX2_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q6KAVX2_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q6KAVX2_one_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29615,7 +30573,7 @@ dot4Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29623,22 +30581,22 @@ dot4Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29646,7 +30604,7 @@ dot4Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29654,58 +30612,57 @@ dot4Q6KAVX2_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
+	LEAQ         (SP), R11
+	XORQ         R12, R12
 
 dot4Q6KAVX2_one_loop_turn:
-	VBROADCASTSS 256(SP)(R10*4), Y11
-	VPMOVSXBD    (R9), Y8
+	VBROADCASTSS 256(SP)(R12*4), Y11
+	VPMOVSXBD    (R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (DI), Y8, Y3
-	VPMOVSXBD    8(R9), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R9), Y8, Y3
+	VPMOVSXBD    8(R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y4
-	VFMADD231PS  32(SI)(AX*1), Y8, Y5
-	VFMADD231PS  32(SI)(AX*2), Y8, Y6
-	VFMADD231PS  32(DI), Y8, Y7
-	VBROADCASTSS 260(SP)(R10*4), Y11
-	VPMOVSXBD    16(R9), Y8
+	VFMADD231PS  32(R8), Y8, Y4
+	VFMADD231PS  32(R8)(AX*1), Y8, Y5
+	VFMADD231PS  32(R8)(AX*2), Y8, Y6
+	VFMADD231PS  32(R9), Y8, Y7
+	VBROADCASTSS 260(SP)(R12*4), Y11
+	VPMOVSXBD    16(R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(DI), Y8, Y3
-	VPMOVSXBD    24(R9), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R9), Y8, Y3
+	VPMOVSXBD    24(R11), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y4
-	VFMADD231PS  96(SI)(AX*1), Y8, Y5
-	VFMADD231PS  96(SI)(AX*2), Y8, Y6
-	VFMADD231PS  96(DI), Y8, Y7
-	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000002, R10
-	CMPQ         R10, $0x10
+	VFMADD231PS  96(R8), Y8, Y4
+	VFMADD231PS  96(R8)(AX*1), Y8, Y5
+	VFMADD231PS  96(R8)(AX*2), Y8, Y6
+	VFMADD231PS  96(R9), Y8, Y7
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000002, R12
+	CMPQ         R12, $0x10
 	JLT          dot4Q6KAVX2_one_loop_turn
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, DX
-	DECQ         R8
+	ADDQ         $0x000000d2, SI
+	DECQ         R10
 	JG           dot4Q6KAVX2_one_loop
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y5, Y1, Y1
 	VADDPS       Y6, Y2, Y2
 	VADDPS       Y7, Y3, Y3
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -29716,20 +30673,20 @@ dot4Q6KAVX2_one_loop_turn:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
-	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
-	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
-	VPERMILPS    $0x03, X8, X9
 	VADDSS       (SI), X9, X9
 	VMOVSS       X9, (SI)
+	VPERMILPS    $0x01, X8, X9
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
+	VPERMILPS    $0x02, X8, X9
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
+	VPERMILPS    $0x03, X8, X9
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot4Q6KAVX2_one
 
@@ -29740,10 +30697,14 @@ dot4Q6KAVX2_end:
 // func dot8Q6KAVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dot8Q6KAVX2(SB), $384-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q6KAVX2_many:
 	CMPQ   rows+48(FP), $0x01
@@ -29756,46 +30717,54 @@ dot8Q6KAVX2_many:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q6KAVX2_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q6KAVX2_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q6KAVX2_many_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29803,7 +30772,7 @@ dot8Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29811,22 +30780,22 @@ dot8Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -29834,7 +30803,7 @@ dot8Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -29842,72 +30811,71 @@ dot8Q6KAVX2_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q6KAVX2_many_loop_turn:
-	VBROADCASTSS 256(SP)(R11*4), Y11
-	VPMOVSXBD    (R10), Y8
+	VBROADCASTSS 256(SP)(R13*4), Y11
+	VPMOVSXBD    (R12), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  (SI), Y8, Y0
-	VFMADD231PS  (SI)(AX*1), Y8, Y1
-	VFMADD231PS  (SI)(AX*2), Y8, Y2
-	VFMADD231PS  (R8), Y8, Y3
-	VFMADD231PS  (R8)(AX*1), Y8, Y4
-	VFMADD231PS  (R8)(AX*2), Y8, Y5
-	VFMADD231PS  (DI), Y8, Y6
-	VFMADD231PS  (DI)(AX*1), Y8, Y7
-	VPMOVSXBD    8(R10), Y8
+	VFMADD231PS  (R8), Y8, Y0
+	VFMADD231PS  (R8)(AX*1), Y8, Y1
+	VFMADD231PS  (R8)(AX*2), Y8, Y2
+	VFMADD231PS  (R10), Y8, Y3
+	VFMADD231PS  (R10)(AX*1), Y8, Y4
+	VFMADD231PS  (R10)(AX*2), Y8, Y5
+	VFMADD231PS  (R9), Y8, Y6
+	VFMADD231PS  (R9)(AX*1), Y8, Y7
+	VPMOVSXBD    8(R12), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  32(SI), Y8, Y0
-	VFMADD231PS  32(SI)(AX*1), Y8, Y1
-	VFMADD231PS  32(SI)(AX*2), Y8, Y2
-	VFMADD231PS  32(R8), Y8, Y3
-	VFMADD231PS  32(R8)(AX*1), Y8, Y4
-	VFMADD231PS  32(R8)(AX*2), Y8, Y5
-	VFMADD231PS  32(DI), Y8, Y6
-	VFMADD231PS  32(DI)(AX*1), Y8, Y7
-	VBROADCASTSS 260(SP)(R11*4), Y11
-	VPMOVSXBD    16(R10), Y8
+	VFMADD231PS  32(R8), Y8, Y0
+	VFMADD231PS  32(R8)(AX*1), Y8, Y1
+	VFMADD231PS  32(R8)(AX*2), Y8, Y2
+	VFMADD231PS  32(R10), Y8, Y3
+	VFMADD231PS  32(R10)(AX*1), Y8, Y4
+	VFMADD231PS  32(R10)(AX*2), Y8, Y5
+	VFMADD231PS  32(R9), Y8, Y6
+	VFMADD231PS  32(R9)(AX*1), Y8, Y7
+	VBROADCASTSS 260(SP)(R13*4), Y11
+	VPMOVSXBD    16(R12), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  64(SI), Y8, Y0
-	VFMADD231PS  64(SI)(AX*1), Y8, Y1
-	VFMADD231PS  64(SI)(AX*2), Y8, Y2
-	VFMADD231PS  64(R8), Y8, Y3
-	VFMADD231PS  64(R8)(AX*1), Y8, Y4
-	VFMADD231PS  64(R8)(AX*2), Y8, Y5
-	VFMADD231PS  64(DI), Y8, Y6
-	VFMADD231PS  64(DI)(AX*1), Y8, Y7
-	VPMOVSXBD    24(R10), Y8
+	VFMADD231PS  64(R8), Y8, Y0
+	VFMADD231PS  64(R8)(AX*1), Y8, Y1
+	VFMADD231PS  64(R8)(AX*2), Y8, Y2
+	VFMADD231PS  64(R10), Y8, Y3
+	VFMADD231PS  64(R10)(AX*1), Y8, Y4
+	VFMADD231PS  64(R10)(AX*2), Y8, Y5
+	VFMADD231PS  64(R9), Y8, Y6
+	VFMADD231PS  64(R9)(AX*1), Y8, Y7
+	VPMOVSXBD    24(R12), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  96(SI), Y8, Y0
-	VFMADD231PS  96(SI)(AX*1), Y8, Y1
-	VFMADD231PS  96(SI)(AX*2), Y8, Y2
-	VFMADD231PS  96(R8), Y8, Y3
-	VFMADD231PS  96(R8)(AX*1), Y8, Y4
-	VFMADD231PS  96(R8)(AX*2), Y8, Y5
-	VFMADD231PS  96(DI), Y8, Y6
-	VFMADD231PS  96(DI)(AX*1), Y8, Y7
-	ADDQ         $0x00000080, SI
+	VFMADD231PS  96(R8), Y8, Y0
+	VFMADD231PS  96(R8)(AX*1), Y8, Y1
+	VFMADD231PS  96(R8)(AX*2), Y8, Y2
+	VFMADD231PS  96(R10), Y8, Y3
+	VFMADD231PS  96(R10)(AX*1), Y8, Y4
+	VFMADD231PS  96(R10)(AX*2), Y8, Y5
+	VFMADD231PS  96(R9), Y8, Y6
+	VFMADD231PS  96(R9)(AX*1), Y8, Y7
 	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000002, R11
-	CMPQ         R11, $0x10
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R12
+	ADDQ         $0x00000002, R13
+	CMPQ         R13, $0x10
 	JLT          dot8Q6KAVX2_many_loop_turn
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x000000d2, DX
-	DECQ         R9
+	ADDQ         $0x000000d2, SI
+	DECQ         R11
 	JG           dot8Q6KAVX2_many_loop
-	MOVQ         ldy+8(FP), DX
-	MOVQ         y+0(FP), BX
-	LEAQ         (DX)(DX*2), SI
-	LEAQ         (BX)(SI*1), DI
-	LEAQ         (DI)(SI*1), SI
+	MOVQ         ldy+8(FP), BX
+	MOVQ         y+0(FP), SI
+	LEAQ         (BX)(BX*2), DI
+	LEAQ         (SI)(DI*1), R8
+	LEAQ         (R8)(DI*1), DI
 	VMOVAPS      Y0, Y8
 	VMOVAPS      Y1, Y9
 	VMOVAPS      Y2, Y10
@@ -29918,17 +30886,17 @@ dot8Q6KAVX2_many_loop_turn:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (BX), X9, X9
-	VMOVSS       X9, (BX)
+	VADDSS       (SI), X9, X9
+	VMOVSS       X9, (SI)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (BX)(DX*1), X9, X9
-	VMOVSS       X9, (BX)(DX*1)
+	VADDSS       (SI)(BX*1), X9, X9
+	VMOVSS       X9, (SI)(BX*1)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (BX)(DX*2), X9, X9
-	VMOVSS       X9, (BX)(DX*2)
+	VADDSS       (SI)(BX*2), X9, X9
+	VMOVSS       X9, (SI)(BX*2)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (DI), X9, X9
-	VMOVSS       X9, (DI)
+	VADDSS       (R8), X9, X9
+	VMOVSS       X9, (R8)
 	VMOVAPS      Y4, Y8
 	VMOVAPS      Y5, Y9
 	VMOVAPS      Y6, Y10
@@ -29939,20 +30907,20 @@ dot8Q6KAVX2_many_loop_turn:
 	VEXTRACTF128 $0x01, Y8, X11
 	VADDPS       X11, X8, X8
 	VPERMILPS    $0x00, X8, X9
-	VADDSS       (DI)(DX*1), X9, X9
-	VMOVSS       X9, (DI)(DX*1)
+	VADDSS       (R8)(BX*1), X9, X9
+	VMOVSS       X9, (R8)(BX*1)
 	VPERMILPS    $0x01, X8, X9
-	VADDSS       (DI)(DX*2), X9, X9
-	VMOVSS       X9, (DI)(DX*2)
+	VADDSS       (R8)(BX*2), X9, X9
+	VMOVSS       X9, (R8)(BX*2)
 	VPERMILPS    $0x02, X8, X9
-	VADDSS       (SI), X9, X9
-	VMOVSS       X9, (SI)
+	VADDSS       (DI), X9, X9
+	VMOVSS       X9, (DI)
 	VPERMILPS    $0x03, X8, X9
-	VADDSS       (SI)(DX*1), X9, X9
-	VMOVSS       X9, (SI)(DX*1)
+	VADDSS       (DI)(BX*1), X9, X9
+	VMOVSS       X9, (DI)(BX*1)
 	ADDQ         $0x00000004, y+0(FP)
-	IMUL3Q       $0x01, CX, DX
-	ADDQ         DX, w+32(FP)
+	IMUL3Q       $0x01, CX, BX
+	ADDQ         BX, w+32(FP)
 	SUBQ         $0x00000001, rows+48(FP)
 	JMP          dot8Q6KAVX2_many
 
@@ -29963,10 +30931,14 @@ dot8Q6KAVX2_one:
 // func dot1Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
 TEXT ·dot1Q6KAVX512(SB), $1536-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot1Q6KAVX512_many:
 	CMPQ   rows+48(FP), $0x04
@@ -29988,258 +30960,46 @@ dot1Q6KAVX512_many:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
-	LEAQ   (CX)(CX*2), BX
-	LEAQ   (DX)(BX*1), BX
-	ADDQ   next+64(FP), AX
+	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
-	LEAQ   (AX)(SI*1), SI
-	MOVQ   x+16(FP), DI
-	MOVQ   blocks+56(FP), R8
+	LEAQ   (BX)(SI*1), SI
+	ADDQ   next+64(FP), AX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
 
 dot1Q6KAVX512_many_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	VPBROADCASTW 208(DX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(DX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(DX), Y11
-	VMOVDQU      (DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(DX), Y11
-	VMOVDQU      64(DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (AX)(CX*1)
-	PREFETCHT0   64(AX)(CX*1)
-	PREFETCHT0   128(AX)(CX*1)
-	PREFETCHT0   192(AX)(CX*1)
-	VPBROADCASTW 208(DX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX)(CX*1), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(DX)(CX*1), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(DX)(CX*1), Y11
-	VMOVDQU      (DX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(DX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(DX)(CX*1), Y11
-	VMOVDQU      64(DX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(DX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(DX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 608(SP)
-	PREFETCHT0   (AX)(CX*2)
-	PREFETCHT0   64(AX)(CX*2)
-	PREFETCHT0   128(AX)(CX*2)
-	PREFETCHT0   192(AX)(CX*2)
-	VPBROADCASTW 208(DX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX)(CX*2), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1024(SP)
-	VPMOVSXBD    200(DX)(CX*2), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1056(SP)
-	VMOVDQU      128(DX)(CX*2), Y11
-	VMOVDQU      (DX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 768(SP)
-	VMOVDQU      32(DX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 800(SP)
-	VMOVDQU      (DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 832(SP)
-	VMOVDQU      32(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 864(SP)
-	VMOVDQU      160(DX)(CX*2), Y11
-	VMOVDQU      64(DX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 896(SP)
-	VMOVDQU      96(DX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 928(SP)
-	VMOVDQU      64(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 960(SP)
-	VMOVDQU      96(DX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 992(SP)
-	PREFETCHT0   (SI)
-	PREFETCHT0   64(SI)
-	PREFETCHT0   128(SI)
-	PREFETCHT0   192(SI)
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	PREFETCHT0 384(AX)
+	PREFETCHT0 448(AX)
+	PREFETCHT0 512(AX)
+	PREFETCHT0 576(AX)
+	PREFETCHT0 640(AX)
+	PREFETCHT0 704(AX)
+	PREFETCHT0 768(AX)
+	PREFETCHT0 832(AX)
+	ADDQ       $0x00000348, AX
+	SUBQ       $0x00000004, DI
+	JG         dot1Q6KAVX512_many_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q6KAVX512_many_loop_fetched:
 	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1408(SP)
+	VMOVUPS      Y8, 256(SP)
 	VPMOVSXBD    200(BX), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1440(SP)
+	VMOVUPS      Y8, 288(SP)
 	VMOVDQU      128(BX), Y11
 	VMOVDQU      (BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
@@ -30247,14 +31007,14 @@ dot1Q6KAVX512_many_loop:
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1152(SP)
+	VMOVDQU      Y8, (SP)
 	VMOVDQU      32(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1184(SP)
+	VMOVDQU      Y8, 32(SP)
 	VMOVDQU      (BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
@@ -30262,7 +31022,7 @@ dot1Q6KAVX512_many_loop:
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1216(SP)
+	VMOVDQU      Y8, 64(SP)
 	VMOVDQU      32(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
@@ -30270,7 +31030,7 @@ dot1Q6KAVX512_many_loop:
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1248(SP)
+	VMOVDQU      Y8, 96(SP)
 	VMOVDQU      160(BX), Y11
 	VMOVDQU      64(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
@@ -30278,14 +31038,14 @@ dot1Q6KAVX512_many_loop:
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1280(SP)
+	VMOVDQU      Y8, 128(SP)
 	VMOVDQU      96(BX), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1312(SP)
+	VMOVDQU      Y8, 160(SP)
 	VMOVDQU      64(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
@@ -30293,7 +31053,7 @@ dot1Q6KAVX512_many_loop:
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1344(SP)
+	VMOVDQU      Y8, 192(SP)
 	VMOVDQU      96(BX), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
@@ -30301,63 +31061,277 @@ dot1Q6KAVX512_many_loop:
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 224(SP)
+	VPBROADCASTW 208(BX)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(BX)(CX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 640(SP)
+	VPMOVSXBD    200(BX)(CX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 672(SP)
+	VMOVDQU      128(BX)(CX*1), Y11
+	VMOVDQU      (BX)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VMOVDQU      32(BX)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 416(SP)
+	VMOVDQU      (BX)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VMOVDQU      32(BX)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 480(SP)
+	VMOVDQU      160(BX)(CX*1), Y11
+	VMOVDQU      64(BX)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VMOVDQU      96(BX)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 544(SP)
+	VMOVDQU      64(BX)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 576(SP)
+	VMOVDQU      96(BX)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 608(SP)
+	VPBROADCASTW 208(BX)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(BX)(CX*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1024(SP)
+	VPMOVSXBD    200(BX)(CX*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1056(SP)
+	VMOVDQU      128(BX)(CX*2), Y11
+	VMOVDQU      (BX)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VMOVDQU      32(BX)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 800(SP)
+	VMOVDQU      (BX)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VMOVDQU      32(BX)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 864(SP)
+	VMOVDQU      160(BX)(CX*2), Y11
+	VMOVDQU      64(BX)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 896(SP)
+	VMOVDQU      96(BX)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 928(SP)
+	VMOVDQU      64(BX)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 960(SP)
+	VMOVDQU      96(BX)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 992(SP)
+	VPBROADCASTW 208(SI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1408(SP)
+	VPMOVSXBD    200(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1440(SP)
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1152(SP)
+	VMOVDQU      32(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1184(SP)
+	VMOVDQU      (SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1216(SP)
+	VMOVDQU      32(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1248(SP)
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1280(SP)
+	VMOVDQU      96(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1312(SP)
+	VMOVDQU      64(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1344(SP)
+	VMOVDQU      96(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 1376(SP)
-	LEAQ         (SP), R9
-	XORQ         R10, R10
+	LEAQ         (SP), R10
+	XORQ         R11, R11
 
 dot1Q6KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R10*4), Z24
-	VPMOVSXBD     (R9), Z8
+	VBROADCASTSS  256(SP)(R11*4), Z24
+	VPMOVSXBD     (R10), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  640(SP)(R10*4), Z25
-	VPMOVSXBD     384(R9), Z9
+	VBROADCASTSS  640(SP)(R11*4), Z25
+	VPMOVSXBD     384(R10), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VBROADCASTSS  1024(SP)(R10*4), Z26
-	VPMOVSXBD     768(R9), Z10
+	VBROADCASTSS  1024(SP)(R11*4), Z26
+	VPMOVSXBD     768(R10), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VBROADCASTSS  1408(SP)(R10*4), Z27
-	VPMOVSXBD     1152(R9), Z11
+	VBROADCASTSS  1408(SP)(R11*4), Z27
+	VPMOVSXBD     1152(R10), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (DI), Z12
+	VMOVUPS       (R8), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z1
 	VFMADD231PS   Z12, Z10, Z2
 	VFMADD231PS   Z12, Z11, Z3
-	VBROADCASTSS  260(SP)(R10*4), Z24
-	VPMOVSXBD     16(R9), Z8
+	VBROADCASTSS  260(SP)(R11*4), Z24
+	VPMOVSXBD     16(R10), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  644(SP)(R10*4), Z25
-	VPMOVSXBD     400(R9), Z9
+	VBROADCASTSS  644(SP)(R11*4), Z25
+	VPMOVSXBD     400(R10), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VBROADCASTSS  1028(SP)(R10*4), Z26
-	VPMOVSXBD     784(R9), Z10
+	VBROADCASTSS  1028(SP)(R11*4), Z26
+	VPMOVSXBD     784(R10), Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS        Z26, Z10, Z10
-	VBROADCASTSS  1412(SP)(R10*4), Z27
-	VPMOVSXBD     1168(R9), Z11
+	VBROADCASTSS  1412(SP)(R11*4), Z27
+	VPMOVSXBD     1168(R10), Z11
 	VCVTDQ2PS     Z11, Z11
 	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       64(R8), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z5
 	VFMADD231PS   Z12, Z10, Z6
 	VFMADD231PS   Z12, Z11, Z7
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R9
-	ADDQ          $0x00000002, R10
-	CMPQ          R10, $0x10
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000020, R10
+	ADDQ          $0x00000002, R11
+	CMPQ          R11, $0x10
 	JLT           dot1Q6KAVX512_many_loop_turn
-	ADDQ          $0x000000d2, DX
 	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, AX
 	ADDQ          $0x000000d2, SI
-	DECQ          R8
+	DECQ          R9
 	JG            dot1Q6KAVX512_many_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -30402,1282 +31376,24 @@ dot1Q6KAVX512_one:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
-	MOVQ   AX, DX
+	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
-	MOVQ   x+16(FP), BX
 	MOVQ   blocks+56(FP), SI
-
-dot1Q6KAVX512_one_loop:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	VPBROADCASTW 208(DX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(DX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(DX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(DX), Y11
-	VMOVDQU      (DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(DX), Y11
-	VMOVDQU      64(DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(DX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(DX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), DI
-	XORQ         R8, R8
-
-dot1Q6KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R8*4), Z24
-	VPMOVSXBD     (DI), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (BX), Z8, Z0
-	VBROADCASTSS  260(SP)(R8*4), Z24
-	VPMOVSXBD     16(DI), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(BX), Z8, Z1
-	ADDQ          $0x00000080, BX
-	ADDQ          $0x00000020, DI
-	ADDQ          $0x00000002, R8
-	CMPQ          R8, $0x10
-	JLT           dot1Q6KAVX512_one_loop_turn
-	ADDQ          $0x000000d2, DX
-	ADDQ          $0x000000d2, AX
-	DECQ          SI
-	JG            dot1Q6KAVX512_one_loop
-	VADDPS        Z1, Z0, Z0
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z0, Z0
-	MOVQ          ldy+8(FP), AX
-	MOVQ          y+0(FP), AX
-	VEXTRACTF64X4 $0x01, Z0, Y8
-	VADDPS        Y8, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x4e, X0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0xb1, X0, X8
-	VADDPS        X8, X0, X0
-	VADDSS        (AX), X0, X0
-	VMOVSS        X0, (AX)
-	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, AX
-	ADDQ          AX, w+32(FP)
-	SUBQ          $0x00000001, rows+48(FP)
-	JMP           dot1Q6KAVX512_one
-
-dot1Q6KAVX512_end:
-	VZEROUPPER
-	RET
-
-// func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot2Q6KAVX512(SB), $1536-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot2Q6KAVX512_many:
-	CMPQ   rows+48(FP), $0x04
-	JLT    dot2Q6KAVX512_one
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
-	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	MOVQ   blocks+56(FP), R9
-
-dot2Q6KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	PREFETCHT0   192(DX)(CX*1)
-	VPBROADCASTW 208(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*1), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(BX)(CX*1), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(BX)(CX*1), Y11
-	VMOVDQU      (BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(BX)(CX*1), Y11
-	VMOVDQU      64(BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 608(SP)
-	PREFETCHT0   (DX)(CX*2)
-	PREFETCHT0   64(DX)(CX*2)
-	PREFETCHT0   128(DX)(CX*2)
-	PREFETCHT0   192(DX)(CX*2)
-	VPBROADCASTW 208(BX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*2), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1024(SP)
-	VPMOVSXBD    200(BX)(CX*2), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1056(SP)
-	VMOVDQU      128(BX)(CX*2), Y11
-	VMOVDQU      (BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 768(SP)
-	VMOVDQU      32(BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 800(SP)
-	VMOVDQU      (BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 832(SP)
-	VMOVDQU      32(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 864(SP)
-	VMOVDQU      160(BX)(CX*2), Y11
-	VMOVDQU      64(BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 896(SP)
-	VMOVDQU      96(BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 928(SP)
-	VMOVDQU      64(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 960(SP)
-	VMOVDQU      96(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 992(SP)
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
-	PREFETCHT0   192(DI)
-	VPBROADCASTW 208(SI), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(SI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1408(SP)
-	VPMOVSXBD    200(SI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1440(SP)
-	VMOVDQU      128(SI), Y11
-	VMOVDQU      (SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1152(SP)
-	VMOVDQU      32(SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1184(SP)
-	VMOVDQU      (SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1216(SP)
-	VMOVDQU      32(SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1248(SP)
-	VMOVDQU      160(SI), Y11
-	VMOVDQU      64(SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1280(SP)
-	VMOVDQU      96(SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1312(SP)
-	VMOVDQU      64(SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1344(SP)
-	VMOVDQU      96(SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1376(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
-
-dot2Q6KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VPMOVSXBD     (R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  640(SP)(R11*4), Z25
-	VPMOVSXBD     384(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        Z25, Z9, Z9
-	VBROADCASTSS  1024(SP)(R11*4), Z26
-	VPMOVSXBD     768(R10), Z10
-	VCVTDQ2PS     Z10, Z10
-	VMULPS        Z26, Z10, Z10
-	VBROADCASTSS  1408(SP)(R11*4), Z27
-	VPMOVSXBD     1152(R10), Z11
-	VCVTDQ2PS     Z11, Z11
-	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z2
-	VFMADD231PS   Z12, Z10, Z4
-	VFMADD231PS   Z12, Z11, Z6
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z3
-	VFMADD231PS   Z12, Z10, Z5
-	VFMADD231PS   Z12, Z11, Z7
-	VBROADCASTSS  260(SP)(R11*4), Z24
-	VPMOVSXBD     16(R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  644(SP)(R11*4), Z25
-	VPMOVSXBD     400(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        Z25, Z9, Z9
-	VBROADCASTSS  1028(SP)(R11*4), Z26
-	VPMOVSXBD     784(R10), Z10
-	VCVTDQ2PS     Z10, Z10
-	VMULPS        Z26, Z10, Z10
-	VBROADCASTSS  1412(SP)(R11*4), Z27
-	VPMOVSXBD     1168(R10), Z11
-	VCVTDQ2PS     Z11, Z11
-	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
-	VFMADD231PS   Z12, Z8, Z16
-	VFMADD231PS   Z12, Z9, Z18
-	VFMADD231PS   Z12, Z10, Z20
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z17
-	VFMADD231PS   Z12, Z9, Z19
-	VFMADD231PS   Z12, Z10, Z21
-	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000002, R11
-	CMPQ          R11, $0x10
-	JLT           dot2Q6KAVX512_many_loop_turn
-	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, SI
-	ADDQ          $0x000000d2, DX
-	ADDQ          $0x000000d2, DI
-	DECQ          R9
-	JG            dot2Q6KAVX512_many_loop
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z4, Z4
-	VADDPS        Z21, Z5, Z5
-	VADDPS        Z22, Z6, Z6
-	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	VEXTRACTF64X4 $0x01, Z0, Y12
-	VADDPS        Y12, Y0, Y8
-	VEXTRACTF64X4 $0x01, Z2, Y12
-	VADDPS        Y12, Y2, Y9
-	VEXTRACTF64X4 $0x01, Z4, Y12
-	VADDPS        Y12, Y4, Y10
-	VEXTRACTF64X4 $0x01, Z6, Y12
-	VADDPS        Y12, Y6, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y12
-	VADDPS        Y12, Y1, Y8
-	VEXTRACTF64X4 $0x01, Z3, Y12
-	VADDPS        Y12, Y3, Y9
-	VEXTRACTF64X4 $0x01, Z5, Y12
-	VADDPS        Y12, Y5, Y10
-	VEXTRACTF64X4 $0x01, Z7, Y12
-	VADDPS        Y12, Y7, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
-	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000004, rows+48(FP)
-	JMP           dot2Q6KAVX512_many
-
-dot2Q6KAVX512_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot2Q6KAVX512_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	MOVQ   blocks+56(FP), DI
-
-dot2Q6KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), R8
-	XORQ         R9, R9
-
-dot2Q6KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R9*4), Z24
-	VPMOVSXBD     (R8), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VBROADCASTSS  260(SP)(R9*4), Z24
-	VPMOVSXBD     16(R8), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z2
-	VFMADD231PS   64(SI)(AX*1), Z8, Z3
-	ADDQ          $0x00000080, SI
-	ADDQ          $0x00000020, R8
-	ADDQ          $0x00000002, R9
-	CMPQ          R9, $0x10
-	JLT           dot2Q6KAVX512_one_loop_turn
-	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, DX
-	DECQ          DI
-	JG            dot2Q6KAVX512_one_loop
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	VEXTRACTF64X4 $0x01, Z0, Y8
-	VADDPS        Y8, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0x4e, X0, X8
-	VADDPS        X8, X0, X0
-	VPERMILPS     $0xb1, X0, X8
-	VADDPS        X8, X0, X0
-	VADDSS        (BX), X0, X0
-	VMOVSS        X0, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y8
-	VADDPS        Y8, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0x4e, X1, X8
-	VADDPS        X8, X1, X1
-	VPERMILPS     $0xb1, X1, X8
-	VADDPS        X8, X1, X1
-	VADDSS        (BX)(DX*1), X1, X1
-	VMOVSS        X1, (BX)(DX*1)
-	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000001, rows+48(FP)
-	JMP           dot2Q6KAVX512_one
-
-dot2Q6KAVX512_end:
-	VZEROUPPER
-	RET
-
-// func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
-// Requires: AVX, AVX2, AVX512F, F16C, MMX+
-TEXT ·dot4Q6KAVX512(SB), $1536-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
-
-dot4Q6KAVX512_many:
-	CMPQ   rows+48(FP), $0x04
-	JLT    dot4Q6KAVX512_one
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	LEAQ   (CX)(CX*2), SI
-	LEAQ   (BX)(SI*1), SI
-	ADDQ   next+64(FP), DX
-	LEAQ   (CX)(CX*2), DI
-	LEAQ   (DX)(DI*1), DI
-	MOVQ   x+16(FP), R8
-	LEAQ   (AX)(AX*2), R9
-	LEAQ   (R8)(R9*1), R9
-	MOVQ   blocks+56(FP), R10
-
-dot4Q6KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	PREFETCHT0   192(DX)(CX*1)
-	VPBROADCASTW 208(BX)(CX*1), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*1), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(BX)(CX*1), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(BX)(CX*1), Y11
-	VMOVDQU      (BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(BX)(CX*1), Y11
-	VMOVDQU      64(BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 608(SP)
-	PREFETCHT0   (DX)(CX*2)
-	PREFETCHT0   64(DX)(CX*2)
-	PREFETCHT0   128(DX)(CX*2)
-	PREFETCHT0   192(DX)(CX*2)
-	VPBROADCASTW 208(BX)(CX*2), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*2), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1024(SP)
-	VPMOVSXBD    200(BX)(CX*2), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1056(SP)
-	VMOVDQU      128(BX)(CX*2), Y11
-	VMOVDQU      (BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 768(SP)
-	VMOVDQU      32(BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 800(SP)
-	VMOVDQU      (BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 832(SP)
-	VMOVDQU      32(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 864(SP)
-	VMOVDQU      160(BX)(CX*2), Y11
-	VMOVDQU      64(BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 896(SP)
-	VMOVDQU      96(BX)(CX*2), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 928(SP)
-	VMOVDQU      64(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 960(SP)
-	VMOVDQU      96(BX)(CX*2), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 992(SP)
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
-	PREFETCHT0   192(DI)
-	VPBROADCASTW 208(SI), X10
-	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(SI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1408(SP)
-	VPMOVSXBD    200(SI), Y8
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, 1440(SP)
-	VMOVDQU      128(SI), Y11
-	VMOVDQU      (SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1152(SP)
-	VMOVDQU      32(SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1184(SP)
-	VMOVDQU      (SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1216(SP)
-	VMOVDQU      32(SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1248(SP)
-	VMOVDQU      160(SI), Y11
-	VMOVDQU      64(SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x04, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1280(SP)
-	VMOVDQU      96(SI), Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSLLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1312(SP)
-	VMOVDQU      64(SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VMOVDQA      Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1344(SP)
-	VMOVDQU      96(SI), Y8
-	VPSRLW       $0x04, Y8, Y8
-	VPAND        lownibbles<>+0(SB), Y8, Y8
-	VPSRLW       $0x02, Y11, Y9
-	VPAND        highbits<>+0(SB), Y9, Y9
-	VPOR         Y9, Y8, Y8
-	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
-	VMOVDQU      Y8, 1376(SP)
-	LEAQ         (SP), R11
-	XORQ         R12, R12
-
-dot4Q6KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R12*4), Z24
-	VPMOVSXBD     (R11), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  640(SP)(R12*4), Z25
-	VPMOVSXBD     384(R11), Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        Z25, Z9, Z9
-	VBROADCASTSS  1024(SP)(R12*4), Z26
-	VPMOVSXBD     768(R11), Z10
-	VCVTDQ2PS     Z10, Z10
-	VMULPS        Z26, Z10, Z10
-	VBROADCASTSS  1408(SP)(R12*4), Z27
-	VPMOVSXBD     1152(R11), Z11
-	VCVTDQ2PS     Z11, Z11
-	VMULPS        Z27, Z11, Z11
-	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       (R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
-	VBROADCASTSS  260(SP)(R12*4), Z24
-	VPMOVSXBD     16(R11), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  644(SP)(R12*4), Z25
-	VPMOVSXBD     400(R11), Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        Z25, Z9, Z9
-	VBROADCASTSS  1028(SP)(R12*4), Z26
-	VPMOVSXBD     784(R11), Z10
-	VCVTDQ2PS     Z10, Z10
-	VMULPS        Z26, Z10, Z10
-	VBROADCASTSS  1412(SP)(R12*4), Z27
-	VPMOVSXBD     1168(R11), Z11
-	VCVTDQ2PS     Z11, Z11
-	VMULPS        Z27, Z11, Z11
-	VMOVUPS       64(R8), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z4
-	VFMADD231PS   Z12, Z10, Z16
-	VFMADD231PS   Z12, Z11, Z20
-	VMOVUPS       64(R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z5
-	VFMADD231PS   Z12, Z10, Z17
-	VFMADD231PS   Z12, Z11, Z21
-	VMOVUPS       64(R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z6
-	VFMADD231PS   Z12, Z10, Z18
-	VFMADD231PS   Z12, Z11, Z22
-	VMOVUPS       64(R9), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z7
-	VFMADD231PS   Z12, Z10, Z19
-	VFMADD231PS   Z12, Z11, Z23
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, R9
-	ADDQ          $0x00000020, R11
-	ADDQ          $0x00000002, R12
-	CMPQ          R12, $0x10
-	JLT           dot4Q6KAVX512_many_loop_turn
-	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, SI
-	ADDQ          $0x000000d2, DX
-	ADDQ          $0x000000d2, DI
-	DECQ          R10
-	JG            dot4Q6KAVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
-	VEXTRACTF64X4 $0x01, Z0, Y12
-	VADDPS        Y12, Y0, Y8
-	VEXTRACTF64X4 $0x01, Z4, Y12
-	VADDPS        Y12, Y4, Y9
-	VEXTRACTF64X4 $0x01, Z16, Y12
-	VADDPS        Y12, Y16, Y10
-	VEXTRACTF64X4 $0x01, Z20, Y12
-	VADDPS        Y12, Y20, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX), X8, X8
-	VMOVUPS       X8, (BX)
-	VEXTRACTF64X4 $0x01, Z1, Y12
-	VADDPS        Y12, Y1, Y8
-	VEXTRACTF64X4 $0x01, Z5, Y12
-	VADDPS        Y12, Y5, Y9
-	VEXTRACTF64X4 $0x01, Z17, Y12
-	VADDPS        Y12, Y17, Y10
-	VEXTRACTF64X4 $0x01, Z21, Y12
-	VADDPS        Y12, Y21, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*1), X8, X8
-	VMOVUPS       X8, (BX)(DX*1)
-	VEXTRACTF64X4 $0x01, Z2, Y12
-	VADDPS        Y12, Y2, Y8
-	VEXTRACTF64X4 $0x01, Z6, Y12
-	VADDPS        Y12, Y6, Y9
-	VEXTRACTF64X4 $0x01, Z18, Y12
-	VADDPS        Y12, Y18, Y10
-	VEXTRACTF64X4 $0x01, Z22, Y12
-	VADDPS        Y12, Y22, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (BX)(DX*2), X8, X8
-	VMOVUPS       X8, (BX)(DX*2)
-	VEXTRACTF64X4 $0x01, Z3, Y12
-	VADDPS        Y12, Y3, Y8
-	VEXTRACTF64X4 $0x01, Z7, Y12
-	VADDPS        Y12, Y7, Y9
-	VEXTRACTF64X4 $0x01, Z19, Y12
-	VADDPS        Y12, Y19, Y10
-	VEXTRACTF64X4 $0x01, Z23, Y12
-	VADDPS        Y12, Y23, Y11
-	VHADDPS       Y9, Y8, Y8
-	VHADDPS       Y11, Y10, Y10
-	VHADDPS       Y10, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X11
-	VADDPS        X11, X8, X8
-	VADDPS        (SI), X8, X8
-	VMOVUPS       X8, (SI)
-	ADDQ          $0x00000010, y+0(FP)
-	IMUL3Q        $0x04, CX, DX
-	ADDQ          DX, w+32(FP)
-	SUBQ          $0x00000004, rows+48(FP)
-	JMP           dot4Q6KAVX512_many
-
-dot4Q6KAVX512_one:
-	CMPQ   rows+48(FP), $0x00
-	JLE    dot4Q6KAVX512_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), DI
+	MOVQ   x+16(FP), DI
 	MOVQ   blocks+56(FP), R8
 
-dot4Q6KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
+dot1Q6KAVX512_one_loop:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q6KAVX512_one_loop_fetched
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q6KAVX512_one_loop_fetched:
 	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(BX), Y8
@@ -31753,32 +31469,1323 @@ dot4Q6KAVX512_one_loop:
 	LEAQ         (SP), R9
 	XORQ         R10, R10
 
-dot4Q6KAVX512_one_loop_turn:
+dot1Q6KAVX512_one_loop_turn:
 	VBROADCASTSS  256(SP)(R10*4), Z24
 	VPMOVSXBD     (R9), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (DI), Z8, Z3
+	VFMADD231PS   (DI), Z8, Z0
 	VBROADCASTSS  260(SP)(R10*4), Z24
 	VPMOVSXBD     16(R9), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z4
-	VFMADD231PS   64(SI)(AX*1), Z8, Z5
-	VFMADD231PS   64(SI)(AX*2), Z8, Z6
-	VFMADD231PS   64(DI), Z8, Z7
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(DI), Z8, Z1
 	ADDQ          $0x00000080, DI
 	ADDQ          $0x00000020, R9
 	ADDQ          $0x00000002, R10
 	CMPQ          R10, $0x10
-	JLT           dot4Q6KAVX512_one_loop_turn
+	JLT           dot1Q6KAVX512_one_loop_turn
 	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, DX
 	DECQ          R8
+	JG            dot1Q6KAVX512_one_loop
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z0, Z0
+	MOVQ          ldy+8(FP), AX
+	MOVQ          y+0(FP), AX
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VADDSS        (AX), X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          $0x00000004, y+0(FP)
+	IMUL3Q        $0x01, CX, AX
+	ADDQ          AX, w+32(FP)
+	SUBQ          $0x00000001, rows+48(FP)
+	JMP           dot1Q6KAVX512_one
+
+dot1Q6KAVX512_end:
+	VZEROUPPER
+	RET
+
+// func dot2Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot2Q6KAVX512(SB), $1536-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot2Q6KAVX512_many:
+	CMPQ   rows+48(FP), $0x04
+	JLT    dot2Q6KAVX512_one
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	LEAQ   (CX)(CX*2), DI
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	MOVQ   blocks+56(FP), R10
+
+dot2Q6KAVX512_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	PREFETCHT0 448(BX)
+	PREFETCHT0 512(BX)
+	PREFETCHT0 576(BX)
+	PREFETCHT0 640(BX)
+	PREFETCHT0 704(BX)
+	PREFETCHT0 768(BX)
+	PREFETCHT0 832(BX)
+	ADDQ       $0x00000348, BX
+	SUBQ       $0x00000004, R8
+	JG         dot2Q6KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q6KAVX512_many_loop_fetched:
+	VPBROADCASTW 208(SI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 256(SP)
+	VPMOVSXBD    200(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 288(SP)
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VMOVDQU      32(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 32(SP)
+	VMOVDQU      (SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VMOVDQU      32(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 96(SP)
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VMOVDQU      96(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 160(SP)
+	VMOVDQU      64(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VMOVDQU      96(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 224(SP)
+	VPBROADCASTW 208(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI)(CX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 640(SP)
+	VPMOVSXBD    200(SI)(CX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 672(SP)
+	VMOVDQU      128(SI)(CX*1), Y11
+	VMOVDQU      (SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VMOVDQU      32(SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 416(SP)
+	VMOVDQU      (SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VMOVDQU      32(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 480(SP)
+	VMOVDQU      160(SI)(CX*1), Y11
+	VMOVDQU      64(SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VMOVDQU      96(SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 544(SP)
+	VMOVDQU      64(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 576(SP)
+	VMOVDQU      96(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 608(SP)
+	VPBROADCASTW 208(SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI)(CX*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1024(SP)
+	VPMOVSXBD    200(SI)(CX*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1056(SP)
+	VMOVDQU      128(SI)(CX*2), Y11
+	VMOVDQU      (SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VMOVDQU      32(SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 800(SP)
+	VMOVDQU      (SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VMOVDQU      32(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 864(SP)
+	VMOVDQU      160(SI)(CX*2), Y11
+	VMOVDQU      64(SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 896(SP)
+	VMOVDQU      96(SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 928(SP)
+	VMOVDQU      64(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 960(SP)
+	VMOVDQU      96(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 992(SP)
+	VPBROADCASTW 208(DI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1408(SP)
+	VPMOVSXBD    200(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1440(SP)
+	VMOVDQU      128(DI), Y11
+	VMOVDQU      (DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1152(SP)
+	VMOVDQU      32(DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1184(SP)
+	VMOVDQU      (DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1216(SP)
+	VMOVDQU      32(DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1248(SP)
+	VMOVDQU      160(DI), Y11
+	VMOVDQU      64(DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1280(SP)
+	VMOVDQU      96(DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1312(SP)
+	VMOVDQU      64(DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1344(SP)
+	VMOVDQU      96(DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1376(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot2Q6KAVX512_many_loop_turn:
+	VBROADCASTSS  256(SP)(R12*4), Z24
+	VPMOVSXBD     (R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VBROADCASTSS  640(SP)(R12*4), Z25
+	VPMOVSXBD     384(R11), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z25, Z9, Z9
+	VBROADCASTSS  1024(SP)(R12*4), Z26
+	VPMOVSXBD     768(R11), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z26, Z10, Z10
+	VBROADCASTSS  1408(SP)(R12*4), Z27
+	VPMOVSXBD     1152(R11), Z11
+	VCVTDQ2PS     Z11, Z11
+	VMULPS        Z27, Z11, Z11
+	VMOVUPS       (R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z2
+	VFMADD231PS   Z12, Z10, Z4
+	VFMADD231PS   Z12, Z11, Z6
+	VMOVUPS       (R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z3
+	VFMADD231PS   Z12, Z10, Z5
+	VFMADD231PS   Z12, Z11, Z7
+	VBROADCASTSS  260(SP)(R12*4), Z24
+	VPMOVSXBD     16(R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VBROADCASTSS  644(SP)(R12*4), Z25
+	VPMOVSXBD     400(R11), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z25, Z9, Z9
+	VBROADCASTSS  1028(SP)(R12*4), Z26
+	VPMOVSXBD     784(R11), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z26, Z10, Z10
+	VBROADCASTSS  1412(SP)(R12*4), Z27
+	VPMOVSXBD     1168(R11), Z11
+	VCVTDQ2PS     Z11, Z11
+	VMULPS        Z27, Z11, Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z16
+	VFMADD231PS   Z12, Z9, Z18
+	VFMADD231PS   Z12, Z10, Z20
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z17
+	VFMADD231PS   Z12, Z9, Z19
+	VFMADD231PS   Z12, Z10, Z21
+	VFMADD231PS   Z12, Z11, Z23
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R11
+	ADDQ          $0x00000002, R12
+	CMPQ          R12, $0x10
+	JLT           dot2Q6KAVX512_many_loop_turn
+	ADDQ          $0x000000d2, SI
+	ADDQ          $0x000000d2, DI
+	DECQ          R10
+	JG            dot2Q6KAVX512_many_loop
+	VADDPS        Z16, Z0, Z0
+	VADDPS        Z17, Z1, Z1
+	VADDPS        Z18, Z2, Z2
+	VADDPS        Z19, Z3, Z3
+	VADDPS        Z20, Z4, Z4
+	VADDPS        Z21, Z5, Z5
+	VADDPS        Z22, Z6, Z6
+	VADDPS        Z23, Z7, Z7
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z2, Y12
+	VADDPS        Y12, Y2, Y9
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y10
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VADDPS        Y12, Y6, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y12
+	VADDPS        Y12, Y1, Y8
+	VEXTRACTF64X4 $0x01, Z3, Y12
+	VADDPS        Y12, Y3, Y9
+	VEXTRACTF64X4 $0x01, Z5, Y12
+	VADDPS        Y12, Y5, Y10
+	VEXTRACTF64X4 $0x01, Z7, Y12
+	VADDPS        Y12, Y7, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
+	ADDQ          $0x00000010, y+0(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000004, rows+48(FP)
+	JMP           dot2Q6KAVX512_many
+
+dot2Q6KAVX512_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot2Q6KAVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	MOVQ   blocks+56(FP), R9
+
+dot2Q6KAVX512_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q6KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q6KAVX512_one_loop_fetched:
+	VPBROADCASTW 208(SI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 256(SP)
+	VPMOVSXBD    200(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 288(SP)
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VMOVDQU      32(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 32(SP)
+	VMOVDQU      (SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VMOVDQU      32(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 96(SP)
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VMOVDQU      96(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 160(SP)
+	VMOVDQU      64(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VMOVDQU      96(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 224(SP)
+	LEAQ         (SP), R10
+	XORQ         R11, R11
+
+dot2Q6KAVX512_one_loop_turn:
+	VBROADCASTSS  256(SP)(R11*4), Z24
+	VPMOVSXBD     (R10), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VBROADCASTSS  260(SP)(R11*4), Z24
+	VPMOVSXBD     16(R10), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VFMADD231PS   64(R8), Z8, Z2
+	VFMADD231PS   64(R8)(AX*1), Z8, Z3
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000020, R10
+	ADDQ          $0x00000002, R11
+	CMPQ          R11, $0x10
+	JLT           dot2Q6KAVX512_one_loop_turn
+	ADDQ          $0x000000d2, SI
+	DECQ          R9
+	JG            dot2Q6KAVX512_one_loop
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z4, Z0, Z0
+	VADDPS        Z5, Z1, Z1
+	VADDPS        Z6, Z0, Z0
+	VADDPS        Z7, Z1, Z1
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPS        Y8, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0x4e, X0, X8
+	VADDPS        X8, X0, X0
+	VPERMILPS     $0xb1, X0, X8
+	VADDPS        X8, X0, X0
+	VADDSS        (SI), X0, X0
+	VMOVSS        X0, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y8
+	VADDPS        Y8, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0x4e, X1, X8
+	VADDPS        X8, X1, X1
+	VPERMILPS     $0xb1, X1, X8
+	VADDPS        X8, X1, X1
+	VADDSS        (SI)(BX*1), X1, X1
+	VMOVSS        X1, (SI)(BX*1)
+	ADDQ          $0x00000004, y+0(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000001, rows+48(FP)
+	JMP           dot2Q6KAVX512_one
+
+dot2Q6KAVX512_end:
+	VZEROUPPER
+	RET
+
+// func dot4Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
+// Requires: AVX, AVX2, AVX512F, F16C, MMX+
+TEXT ·dot4Q6KAVX512(SB), $1536-72
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
+
+dot4Q6KAVX512_many:
+	CMPQ   rows+48(FP), $0x04
+	JLT    dot4Q6KAVX512_one
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	LEAQ   (CX)(CX*2), DI
+	LEAQ   (SI)(DI*1), DI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), R8
+	MOVQ   x+16(FP), R9
+	LEAQ   (AX)(AX*2), R10
+	LEAQ   (R9)(R10*1), R10
+	MOVQ   blocks+56(FP), R11
+
+dot4Q6KAVX512_many_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	PREFETCHT0 448(BX)
+	PREFETCHT0 512(BX)
+	PREFETCHT0 576(BX)
+	PREFETCHT0 640(BX)
+	PREFETCHT0 704(BX)
+	PREFETCHT0 768(BX)
+	PREFETCHT0 832(BX)
+	ADDQ       $0x00000348, BX
+	SUBQ       $0x00000004, R8
+	JG         dot4Q6KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q6KAVX512_many_loop_fetched:
+	VPBROADCASTW 208(SI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 256(SP)
+	VPMOVSXBD    200(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 288(SP)
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VMOVDQU      32(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 32(SP)
+	VMOVDQU      (SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VMOVDQU      32(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 96(SP)
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VMOVDQU      96(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 160(SP)
+	VMOVDQU      64(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VMOVDQU      96(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 224(SP)
+	VPBROADCASTW 208(SI)(CX*1), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI)(CX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 640(SP)
+	VPMOVSXBD    200(SI)(CX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 672(SP)
+	VMOVDQU      128(SI)(CX*1), Y11
+	VMOVDQU      (SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 384(SP)
+	VMOVDQU      32(SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 416(SP)
+	VMOVDQU      (SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 448(SP)
+	VMOVDQU      32(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 480(SP)
+	VMOVDQU      160(SI)(CX*1), Y11
+	VMOVDQU      64(SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 512(SP)
+	VMOVDQU      96(SI)(CX*1), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 544(SP)
+	VMOVDQU      64(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 576(SP)
+	VMOVDQU      96(SI)(CX*1), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 608(SP)
+	VPBROADCASTW 208(SI)(CX*2), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI)(CX*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1024(SP)
+	VPMOVSXBD    200(SI)(CX*2), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1056(SP)
+	VMOVDQU      128(SI)(CX*2), Y11
+	VMOVDQU      (SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 768(SP)
+	VMOVDQU      32(SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 800(SP)
+	VMOVDQU      (SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 832(SP)
+	VMOVDQU      32(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 864(SP)
+	VMOVDQU      160(SI)(CX*2), Y11
+	VMOVDQU      64(SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 896(SP)
+	VMOVDQU      96(SI)(CX*2), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 928(SP)
+	VMOVDQU      64(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 960(SP)
+	VMOVDQU      96(SI)(CX*2), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 992(SP)
+	VPBROADCASTW 208(DI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1408(SP)
+	VPMOVSXBD    200(DI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 1440(SP)
+	VMOVDQU      128(DI), Y11
+	VMOVDQU      (DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1152(SP)
+	VMOVDQU      32(DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1184(SP)
+	VMOVDQU      (DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1216(SP)
+	VMOVDQU      32(DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1248(SP)
+	VMOVDQU      160(DI), Y11
+	VMOVDQU      64(DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1280(SP)
+	VMOVDQU      96(DI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1312(SP)
+	VMOVDQU      64(DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1344(SP)
+	VMOVDQU      96(DI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 1376(SP)
+	LEAQ         (SP), R12
+	XORQ         R13, R13
+
+dot4Q6KAVX512_many_loop_turn:
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VPMOVSXBD     (R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VBROADCASTSS  640(SP)(R13*4), Z25
+	VPMOVSXBD     384(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z25, Z9, Z9
+	VBROADCASTSS  1024(SP)(R13*4), Z26
+	VPMOVSXBD     768(R12), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z26, Z10, Z10
+	VBROADCASTSS  1408(SP)(R13*4), Z27
+	VPMOVSXBD     1152(R12), Z11
+	VCVTDQ2PS     Z11, Z11
+	VMULPS        Z27, Z11, Z11
+	VMOVUPS       (R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       (R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       (R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       (R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
+	VBROADCASTSS  260(SP)(R13*4), Z24
+	VPMOVSXBD     16(R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VBROADCASTSS  644(SP)(R13*4), Z25
+	VPMOVSXBD     400(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z25, Z9, Z9
+	VBROADCASTSS  1028(SP)(R13*4), Z26
+	VPMOVSXBD     784(R12), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z26, Z10, Z10
+	VBROADCASTSS  1412(SP)(R13*4), Z27
+	VPMOVSXBD     1168(R12), Z11
+	VCVTDQ2PS     Z11, Z11
+	VMULPS        Z27, Z11, Z11
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z4
+	VFMADD231PS   Z12, Z10, Z16
+	VFMADD231PS   Z12, Z11, Z20
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z5
+	VFMADD231PS   Z12, Z10, Z17
+	VFMADD231PS   Z12, Z11, Z21
+	VMOVUPS       64(R9)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z6
+	VFMADD231PS   Z12, Z10, Z18
+	VFMADD231PS   Z12, Z11, Z22
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z7
+	VFMADD231PS   Z12, Z10, Z19
+	VFMADD231PS   Z12, Z11, Z23
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000002, R13
+	CMPQ          R13, $0x10
+	JLT           dot4Q6KAVX512_many_loop_turn
+	ADDQ          $0x000000d2, SI
+	ADDQ          $0x000000d2, DI
+	DECQ          R11
+	JG            dot4Q6KAVX512_many_loop
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
+	VEXTRACTF64X4 $0x01, Z0, Y12
+	VADDPS        Y12, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z4, Y12
+	VADDPS        Y12, Y4, Y9
+	VEXTRACTF64X4 $0x01, Z16, Y12
+	VADDPS        Y12, Y16, Y10
+	VEXTRACTF64X4 $0x01, Z20, Y12
+	VADDPS        Y12, Y20, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI), X8, X8
+	VMOVUPS       X8, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y12
+	VADDPS        Y12, Y1, Y8
+	VEXTRACTF64X4 $0x01, Z5, Y12
+	VADDPS        Y12, Y5, Y9
+	VEXTRACTF64X4 $0x01, Z17, Y12
+	VADDPS        Y12, Y17, Y10
+	VEXTRACTF64X4 $0x01, Z21, Y12
+	VADDPS        Y12, Y21, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*1), X8, X8
+	VMOVUPS       X8, (SI)(BX*1)
+	VEXTRACTF64X4 $0x01, Z2, Y12
+	VADDPS        Y12, Y2, Y8
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VADDPS        Y12, Y6, Y9
+	VEXTRACTF64X4 $0x01, Z18, Y12
+	VADDPS        Y12, Y18, Y10
+	VEXTRACTF64X4 $0x01, Z22, Y12
+	VADDPS        Y12, Y22, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (SI)(BX*2), X8, X8
+	VMOVUPS       X8, (SI)(BX*2)
+	VEXTRACTF64X4 $0x01, Z3, Y12
+	VADDPS        Y12, Y3, Y8
+	VEXTRACTF64X4 $0x01, Z7, Y12
+	VADDPS        Y12, Y7, Y9
+	VEXTRACTF64X4 $0x01, Z19, Y12
+	VADDPS        Y12, Y19, Y10
+	VEXTRACTF64X4 $0x01, Z23, Y12
+	VADDPS        Y12, Y23, Y11
+	VHADDPS       Y9, Y8, Y8
+	VHADDPS       Y11, Y10, Y10
+	VHADDPS       Y10, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X11
+	VADDPS        X11, X8, X8
+	VADDPS        (DI), X8, X8
+	VMOVUPS       X8, (DI)
+	ADDQ          $0x00000010, y+0(FP)
+	IMUL3Q        $0x04, CX, BX
+	ADDQ          BX, w+32(FP)
+	SUBQ          $0x00000004, rows+48(FP)
+	JMP           dot4Q6KAVX512_many
+
+dot4Q6KAVX512_one:
+	CMPQ   rows+48(FP), $0x00
+	JLE    dot4Q6KAVX512_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R9
+	MOVQ   blocks+56(FP), R10
+
+dot4Q6KAVX512_one_loop:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q6KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q6KAVX512_one_loop_fetched:
+	VPBROADCASTW 208(SI), X10
+	VCVTPH2PS    X10, Y10
+	VPMOVSXBD    192(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 256(SP)
+	VPMOVSXBD    200(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 288(SP)
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, (SP)
+	VMOVDQU      32(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 32(SP)
+	VMOVDQU      (SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 64(SP)
+	VMOVDQU      32(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 96(SP)
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x04, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 128(SP)
+	VMOVDQU      96(SI), Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSLLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 160(SP)
+	VMOVDQU      64(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VMOVDQA      Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 192(SP)
+	VMOVDQU      96(SI), Y8
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        lownibbles<>+0(SB), Y8, Y8
+	VPSRLW       $0x02, Y11, Y9
+	VPAND        highbits<>+0(SB), Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
+	VMOVDQU      Y8, 224(SP)
+	LEAQ         (SP), R11
+	XORQ         R12, R12
+
+dot4Q6KAVX512_one_loop_turn:
+	VBROADCASTSS  256(SP)(R12*4), Z24
+	VPMOVSXBD     (R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R9), Z8, Z3
+	VBROADCASTSS  260(SP)(R12*4), Z24
+	VPMOVSXBD     16(R11), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VFMADD231PS   64(R8), Z8, Z4
+	VFMADD231PS   64(R8)(AX*1), Z8, Z5
+	VFMADD231PS   64(R8)(AX*2), Z8, Z6
+	VFMADD231PS   64(R9), Z8, Z7
+	ADDQ          $0x00000080, R8
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R11
+	ADDQ          $0x00000002, R12
+	CMPQ          R12, $0x10
+	JLT           dot4Q6KAVX512_one_loop_turn
+	ADDQ          $0x000000d2, SI
+	DECQ          R10
 	JG            dot4Q6KAVX512_one_loop
 	VADDPS        Z4, Z0, Z0
 	VADDPS        Z5, Z1, Z1
@@ -31792,10 +32799,10 @@ dot4Q6KAVX512_one_loop_turn:
 	VADDPS        Z21, Z1, Z1
 	VADDPS        Z22, Z2, Z2
 	VADDPS        Z23, Z3, Z3
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -31810,20 +32817,20 @@ dot4Q6KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
-	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
-	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
-	VPERMILPS     $0x03, X8, X9
 	VADDSS        (SI), X9, X9
 	VMOVSS        X9, (SI)
+	VPERMILPS     $0x01, X8, X9
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
+	VPERMILPS     $0x02, X8, X9
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
+	VPERMILPS     $0x03, X8, X9
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot4Q6KAVX512_one
 
@@ -31834,10 +32841,14 @@ dot4Q6KAVX512_end:
 // func dot8Q6KAVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, F16C, MMX+
 TEXT ·dot8Q6KAVX512(SB), $768-72
-	MOVQ ldx+24(FP), AX
-	MOVQ ldw+40(FP), CX
-	SHLQ $0x02, AX
-	SHLQ $0x02, ldy+8(FP)
+	MOVQ   ldx+24(FP), AX
+	MOVQ   ldw+40(FP), CX
+	MOVQ   blocks+56(FP), DX
+	IMUL3Q $0xd2, DX, DX
+	NEGQ   DX
+	ADDQ   CX, DX
+	SHLQ   $0x02, AX
+	SHLQ   $0x02, ldy+8(FP)
 
 dot8Q6KAVX512_many:
 	CMPQ   rows+48(FP), $0x02
@@ -31858,46 +32869,57 @@ dot8Q6KAVX512_many:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q6KAVX512_many_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	PREFETCHT0 384(BX)
+	ADDQ       $0x000001a4, BX
+	SUBQ       $0x00000002, DI
+	JG         dot8Q6KAVX512_many_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q6KAVX512_many_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -31905,7 +32927,7 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -31913,22 +32935,22 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -31936,7 +32958,7 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -31944,36 +32966,32 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	PREFETCHT0   (DX)(CX*1)
-	PREFETCHT0   64(DX)(CX*1)
-	PREFETCHT0   128(DX)(CX*1)
-	PREFETCHT0   192(DX)(CX*1)
-	VPBROADCASTW 208(BX)(CX*1), X10
+	VPBROADCASTW 208(SI)(CX*1), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX)(CX*1), Y8
+	VPMOVSXBD    192(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 640(SP)
-	VPMOVSXBD    200(BX)(CX*1), Y8
+	VPMOVSXBD    200(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 672(SP)
-	VMOVDQU      128(BX)(CX*1), Y11
-	VMOVDQU      (BX)(CX*1), Y8
+	VMOVDQU      128(SI)(CX*1), Y11
+	VMOVDQU      (SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 384(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
+	VMOVDQU      32(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 416(SP)
-	VMOVDQU      (BX)(CX*1), Y8
+	VMOVDQU      (SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -31981,7 +32999,7 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 448(SP)
-	VMOVDQU      32(BX)(CX*1), Y8
+	VMOVDQU      32(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -31989,22 +33007,22 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 480(SP)
-	VMOVDQU      160(BX)(CX*1), Y11
-	VMOVDQU      64(BX)(CX*1), Y8
+	VMOVDQU      160(SI)(CX*1), Y11
+	VMOVDQU      64(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 512(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
+	VMOVDQU      96(SI)(CX*1), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 544(SP)
-	VMOVDQU      64(BX)(CX*1), Y8
+	VMOVDQU      64(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -32012,7 +33030,7 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 576(SP)
-	VMOVDQU      96(BX)(CX*1), Y8
+	VMOVDQU      96(SI)(CX*1), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -32020,90 +33038,89 @@ dot8Q6KAVX512_many_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 608(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q6KAVX512_many_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VPMOVSXBD     (R10), Z8
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VPMOVSXBD     (R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  640(SP)(R11*4), Z25
-	VPMOVSXBD     384(R10), Z9
+	VBROADCASTSS  640(SP)(R13*4), Z25
+	VPMOVSXBD     384(R12), Z9
 	VCVTDQ2PS     Z9, Z9
 	VMULPS        Z25, Z9, Z9
-	VMOVUPS       (SI), Z12
-	VFMADD231PS   Z12, Z8, Z0
-	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       (SI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z1
-	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       (SI)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z2
-	VFMADD231PS   Z12, Z9, Z18
 	VMOVUPS       (R8), Z12
-	VFMADD231PS   Z12, Z8, Z3
-	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       (R8)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z4
-	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       (R8)(AX*2), Z12
-	VFMADD231PS   Z12, Z8, Z5
-	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       (DI), Z12
-	VFMADD231PS   Z12, Z8, Z6
-	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       (DI)(AX*1), Z12
-	VFMADD231PS   Z12, Z8, Z7
-	VFMADD231PS   Z12, Z9, Z23
-	VBROADCASTSS  260(SP)(R11*4), Z24
-	VPMOVSXBD     16(R10), Z8
-	VCVTDQ2PS     Z8, Z8
-	VMULPS        Z24, Z8, Z8
-	VBROADCASTSS  644(SP)(R11*4), Z25
-	VPMOVSXBD     400(R10), Z9
-	VCVTDQ2PS     Z9, Z9
-	VMULPS        Z25, Z9, Z9
-	VMOVUPS       64(SI), Z12
 	VFMADD231PS   Z12, Z8, Z0
 	VFMADD231PS   Z12, Z9, Z16
-	VMOVUPS       64(SI)(AX*1), Z12
+	VMOVUPS       (R8)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z1
 	VFMADD231PS   Z12, Z9, Z17
-	VMOVUPS       64(SI)(AX*2), Z12
+	VMOVUPS       (R8)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z2
 	VFMADD231PS   Z12, Z9, Z18
-	VMOVUPS       64(R8), Z12
+	VMOVUPS       (R10), Z12
 	VFMADD231PS   Z12, Z8, Z3
 	VFMADD231PS   Z12, Z9, Z19
-	VMOVUPS       64(R8)(AX*1), Z12
+	VMOVUPS       (R10)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z4
 	VFMADD231PS   Z12, Z9, Z20
-	VMOVUPS       64(R8)(AX*2), Z12
+	VMOVUPS       (R10)(AX*2), Z12
 	VFMADD231PS   Z12, Z8, Z5
 	VFMADD231PS   Z12, Z9, Z21
-	VMOVUPS       64(DI), Z12
+	VMOVUPS       (R9), Z12
 	VFMADD231PS   Z12, Z8, Z6
 	VFMADD231PS   Z12, Z9, Z22
-	VMOVUPS       64(DI)(AX*1), Z12
+	VMOVUPS       (R9)(AX*1), Z12
 	VFMADD231PS   Z12, Z8, Z7
 	VFMADD231PS   Z12, Z9, Z23
-	ADDQ          $0x00000080, SI
+	VBROADCASTSS  260(SP)(R13*4), Z24
+	VPMOVSXBD     16(R12), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z24, Z8, Z8
+	VBROADCASTSS  644(SP)(R13*4), Z25
+	VPMOVSXBD     400(R12), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z25, Z9, Z9
+	VMOVUPS       64(R8), Z12
+	VFMADD231PS   Z12, Z8, Z0
+	VFMADD231PS   Z12, Z9, Z16
+	VMOVUPS       64(R8)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z1
+	VFMADD231PS   Z12, Z9, Z17
+	VMOVUPS       64(R8)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z2
+	VFMADD231PS   Z12, Z9, Z18
+	VMOVUPS       64(R10), Z12
+	VFMADD231PS   Z12, Z8, Z3
+	VFMADD231PS   Z12, Z9, Z19
+	VMOVUPS       64(R10)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z4
+	VFMADD231PS   Z12, Z9, Z20
+	VMOVUPS       64(R10)(AX*2), Z12
+	VFMADD231PS   Z12, Z8, Z5
+	VFMADD231PS   Z12, Z9, Z21
+	VMOVUPS       64(R9), Z12
+	VFMADD231PS   Z12, Z8, Z6
+	VFMADD231PS   Z12, Z9, Z22
+	VMOVUPS       64(R9)(AX*1), Z12
+	VFMADD231PS   Z12, Z8, Z7
+	VFMADD231PS   Z12, Z9, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000002, R11
-	CMPQ          R11, $0x10
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000002, R13
+	CMPQ          R13, $0x10
 	JLT           dot8Q6KAVX512_many_loop_turn
-	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, DX
-	DECQ          R9
+	ADDQ          $0x000000d2, SI
+	DECQ          R11
 	JG            dot8Q6KAVX512_many_loop
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z16, Y12
@@ -32117,11 +33134,11 @@ dot8Q6KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX), X9
-	VMOVHPS       (BX)(DX*1), X9, X9
+	VMOVSD        (SI), X9
+	VMOVHPS       (SI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)
-	VMOVHPS       X8, (BX)(DX*1)
+	VMOVSD        X8, (SI)
+	VMOVHPS       X8, (SI)(BX*1)
 	VEXTRACTF64X4 $0x01, Z2, Y12
 	VADDPS        Y12, Y2, Y8
 	VEXTRACTF64X4 $0x01, Z18, Y12
@@ -32135,11 +33152,11 @@ dot8Q6KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (BX)(DX*2), X9
-	VMOVHPS       (DI), X9, X9
+	VMOVSD        (SI)(BX*2), X9
+	VMOVHPS       (R8), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (BX)(DX*2)
-	VMOVHPS       X8, (DI)
+	VMOVSD        X8, (SI)(BX*2)
+	VMOVHPS       X8, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z20, Y12
@@ -32153,11 +33170,11 @@ dot8Q6KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (DI)(DX*1), X9
-	VMOVHPS       (DI)(DX*2), X9, X9
+	VMOVSD        (R8)(BX*1), X9
+	VMOVHPS       (R8)(BX*2), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (DI)(DX*1)
-	VMOVHPS       X8, (DI)(DX*2)
+	VMOVSD        X8, (R8)(BX*1)
+	VMOVHPS       X8, (R8)(BX*2)
 	VEXTRACTF64X4 $0x01, Z6, Y12
 	VADDPS        Y12, Y6, Y8
 	VEXTRACTF64X4 $0x01, Z22, Y12
@@ -32171,14 +33188,14 @@ dot8Q6KAVX512_many_loop_turn:
 	VHADDPS       Y10, Y8, Y8
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
-	VMOVSD        (SI), X9
-	VMOVHPS       (SI)(DX*1), X9, X9
+	VMOVSD        (DI), X9
+	VMOVHPS       (DI)(BX*1), X9, X9
 	VADDPS        X9, X8, X8
-	VMOVSD        X8, (SI)
-	VMOVHPS       X8, (SI)(DX*1)
+	VMOVSD        X8, (DI)
+	VMOVHPS       X8, (DI)(BX*1)
 	ADDQ          $0x00000008, y+0(FP)
-	IMUL3Q        $0x02, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x02, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000002, rows+48(FP)
 	JMP           dot8Q6KAVX512_many
 
@@ -32201,46 +33218,54 @@ dot8Q6KAVX512_one:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   w+32(FP), DX
-	MOVQ   DX, BX
-	ADDQ   next+64(FP), DX
-	MOVQ   x+16(FP), SI
-	LEAQ   (AX)(AX*2), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), DI
-	MOVQ   blocks+56(FP), R9
+	MOVQ   w+32(FP), BX
+	MOVQ   BX, SI
+	ADDQ   next+64(FP), BX
+	MOVQ   blocks+56(FP), DI
+	MOVQ   x+16(FP), R8
+	LEAQ   (AX)(AX*2), R9
+	LEAQ   (R8)(R9*1), R10
+	LEAQ   (R10)(R9*1), R9
+	MOVQ   blocks+56(FP), R11
 
 dot8Q6KAVX512_one_loop:
-	PREFETCHT0   (DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	VPBROADCASTW 208(BX), X10
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q6KAVX512_one_loop_fetched
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q6KAVX512_one_loop_fetched:
+	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
-	VPMOVSXBD    192(BX), Y8
+	VPMOVSXBD    192(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 256(SP)
-	VPMOVSXBD    200(BX), Y8
+	VPMOVSXBD    200(SI), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y10, Y8, Y8
 	VMOVUPS      Y8, 288(SP)
-	VMOVDQU      128(BX), Y11
-	VMOVDQU      (BX), Y8
+	VMOVDQU      128(SI), Y11
+	VMOVDQU      (SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, (SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 32(SP)
-	VMOVDQU      (BX), Y8
+	VMOVDQU      (SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -32248,7 +33273,7 @@ dot8Q6KAVX512_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 64(SP)
-	VMOVDQU      32(BX), Y8
+	VMOVDQU      32(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -32256,22 +33281,22 @@ dot8Q6KAVX512_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 96(SP)
-	VMOVDQU      160(BX), Y11
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      160(SI), Y11
+	VMOVDQU      64(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x04, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 128(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSLLW       $0x02, Y11, Y9
 	VPAND        highbits<>+0(SB), Y9, Y9
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 160(SP)
-	VMOVDQU      64(BX), Y8
+	VMOVDQU      64(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VMOVDQA      Y11, Y9
@@ -32279,7 +33304,7 @@ dot8Q6KAVX512_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 192(SP)
-	VMOVDQU      96(BX), Y8
+	VMOVDQU      96(SI), Y8
 	VPSRLW       $0x04, Y8, Y8
 	VPAND        lownibbles<>+0(SB), Y8, Y8
 	VPSRLW       $0x02, Y11, Y9
@@ -32287,44 +33312,43 @@ dot8Q6KAVX512_one_loop:
 	VPOR         Y9, Y8, Y8
 	VPSUBB       thirtytwos<>+0(SB), Y8, Y8
 	VMOVDQU      Y8, 224(SP)
-	LEAQ         (SP), R10
-	XORQ         R11, R11
+	LEAQ         (SP), R12
+	XORQ         R13, R13
 
 dot8Q6KAVX512_one_loop_turn:
-	VBROADCASTSS  256(SP)(R11*4), Z24
-	VPMOVSXBD     (R10), Z8
+	VBROADCASTSS  256(SP)(R13*4), Z24
+	VPMOVSXBD     (R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   (SI), Z8, Z0
-	VFMADD231PS   (SI)(AX*1), Z8, Z1
-	VFMADD231PS   (SI)(AX*2), Z8, Z2
-	VFMADD231PS   (R8), Z8, Z3
-	VFMADD231PS   (R8)(AX*1), Z8, Z4
-	VFMADD231PS   (R8)(AX*2), Z8, Z5
-	VFMADD231PS   (DI), Z8, Z6
-	VFMADD231PS   (DI)(AX*1), Z8, Z7
-	VBROADCASTSS  260(SP)(R11*4), Z24
-	VPMOVSXBD     16(R10), Z8
+	VFMADD231PS   (R8), Z8, Z0
+	VFMADD231PS   (R8)(AX*1), Z8, Z1
+	VFMADD231PS   (R8)(AX*2), Z8, Z2
+	VFMADD231PS   (R10), Z8, Z3
+	VFMADD231PS   (R10)(AX*1), Z8, Z4
+	VFMADD231PS   (R10)(AX*2), Z8, Z5
+	VFMADD231PS   (R9), Z8, Z6
+	VFMADD231PS   (R9)(AX*1), Z8, Z7
+	VBROADCASTSS  260(SP)(R13*4), Z24
+	VPMOVSXBD     16(R12), Z8
 	VCVTDQ2PS     Z8, Z8
 	VMULPS        Z24, Z8, Z8
-	VFMADD231PS   64(SI), Z8, Z16
-	VFMADD231PS   64(SI)(AX*1), Z8, Z17
-	VFMADD231PS   64(SI)(AX*2), Z8, Z18
-	VFMADD231PS   64(R8), Z8, Z19
-	VFMADD231PS   64(R8)(AX*1), Z8, Z20
-	VFMADD231PS   64(R8)(AX*2), Z8, Z21
-	VFMADD231PS   64(DI), Z8, Z22
-	VFMADD231PS   64(DI)(AX*1), Z8, Z23
-	ADDQ          $0x00000080, SI
+	VFMADD231PS   64(R8), Z8, Z16
+	VFMADD231PS   64(R8)(AX*1), Z8, Z17
+	VFMADD231PS   64(R8)(AX*2), Z8, Z18
+	VFMADD231PS   64(R10), Z8, Z19
+	VFMADD231PS   64(R10)(AX*1), Z8, Z20
+	VFMADD231PS   64(R10)(AX*2), Z8, Z21
+	VFMADD231PS   64(R9), Z8, Z22
+	VFMADD231PS   64(R9)(AX*1), Z8, Z23
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x00000020, R10
-	ADDQ          $0x00000002, R11
-	CMPQ          R11, $0x10
+	ADDQ          $0x00000080, R10
+	ADDQ          $0x00000080, R9
+	ADDQ          $0x00000020, R12
+	ADDQ          $0x00000002, R13
+	CMPQ          R13, $0x10
 	JLT           dot8Q6KAVX512_one_loop_turn
-	ADDQ          $0x000000d2, BX
-	ADDQ          $0x000000d2, DX
-	DECQ          R9
+	ADDQ          $0x000000d2, SI
+	DECQ          R11
 	JG            dot8Q6KAVX512_one_loop
 	VADDPS        Z16, Z0, Z0
 	VADDPS        Z17, Z1, Z1
@@ -32334,11 +33358,11 @@ dot8Q6KAVX512_one_loop_turn:
 	VADDPS        Z21, Z5, Z5
 	VADDPS        Z22, Z6, Z6
 	VADDPS        Z23, Z7, Z7
-	MOVQ          ldy+8(FP), DX
-	MOVQ          y+0(FP), BX
-	LEAQ          (DX)(DX*2), SI
-	LEAQ          (BX)(SI*1), DI
-	LEAQ          (DI)(SI*1), SI
+	MOVQ          ldy+8(FP), BX
+	MOVQ          y+0(FP), SI
+	LEAQ          (BX)(BX*2), DI
+	LEAQ          (SI)(DI*1), R8
+	LEAQ          (R8)(DI*1), DI
 	VEXTRACTF64X4 $0x01, Z0, Y12
 	VADDPS        Y12, Y0, Y8
 	VEXTRACTF64X4 $0x01, Z1, Y12
@@ -32353,17 +33377,17 @@ dot8Q6KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (BX), X9, X9
-	VMOVSS        X9, (BX)
+	VADDSS        (SI), X9, X9
+	VMOVSS        X9, (SI)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (BX)(DX*1), X9, X9
-	VMOVSS        X9, (BX)(DX*1)
+	VADDSS        (SI)(BX*1), X9, X9
+	VMOVSS        X9, (SI)(BX*1)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (BX)(DX*2), X9, X9
-	VMOVSS        X9, (BX)(DX*2)
+	VADDSS        (SI)(BX*2), X9, X9
+	VMOVSS        X9, (SI)(BX*2)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (DI), X9, X9
-	VMOVSS        X9, (DI)
+	VADDSS        (R8), X9, X9
+	VMOVSS        X9, (R8)
 	VEXTRACTF64X4 $0x01, Z4, Y12
 	VADDPS        Y12, Y4, Y8
 	VEXTRACTF64X4 $0x01, Z5, Y12
@@ -32378,20 +33402,20 @@ dot8Q6KAVX512_one_loop_turn:
 	VEXTRACTF128  $0x01, Y8, X11
 	VADDPS        X11, X8, X8
 	VPERMILPS     $0x00, X8, X9
-	VADDSS        (DI)(DX*1), X9, X9
-	VMOVSS        X9, (DI)(DX*1)
+	VADDSS        (R8)(BX*1), X9, X9
+	VMOVSS        X9, (R8)(BX*1)
 	VPERMILPS     $0x01, X8, X9
-	VADDSS        (DI)(DX*2), X9, X9
-	VMOVSS        X9, (DI)(DX*2)
+	VADDSS        (R8)(BX*2), X9, X9
+	VMOVSS        X9, (R8)(BX*2)
 	VPERMILPS     $0x02, X8, X9
-	VADDSS        (SI), X9, X9
-	VMOVSS        X9, (SI)
+	VADDSS        (DI), X9, X9
+	VMOVSS        X9, (DI)
 	VPERMILPS     $0x03, X8, X9
-	VADDSS        (SI)(DX*1), X9, X9
-	VMOVSS        X9, (SI)(DX*1)
+	VADDSS        (DI)(BX*1), X9, X9
+	VMOVSS        X9, (DI)(BX*1)
 	ADDQ          $0x00000004, y+0(FP)
-	IMUL3Q        $0x01, CX, DX
-	ADDQ          DX, w+32(FP)
+	IMUL3Q        $0x01, CX, BX
+	ADDQ          BX, w+32(FP)
 	SUBQ          $0x00000001, rows+48(FP)
 	JMP           dot8Q6KAVX512_one
 

@@ -46,7 +46,11 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k, bytes := in.t, in.k, typ.bytes(in.k)
 	width := widths[typ]
-	parts := (4*k*min(t, 8) + 20<<10 - 1) / (20 << 10) // of a row
+	near := 20 << 10 // bytes of x
+	if level == AVX512 {
+		near = 28 << 10
+	}
+	parts := (4*k*min(t, 8) + near - 1) / near // of a row
 	part := ((k+parts-1)/parts + width - 1) / width * width
 	block := max(4, 12<<10/typ.bytes(part)/4*4)
 	for r := 0; r < rows; r += block {

@@ -152,6 +152,10 @@ func dot(s isa, f format, t int) {
 	if f.name[:2] == "Q4" && f.len == 32 && s.wide {
 		nibbles(int(f.name[2]-'0'), Z15)
 	}
+	d.gap = param("blocks")
+	IMUL3Q(Imm(uint64(f.bytes)), d.gap, d.gap)
+	NEGQ(d.gap)
+	ADDQ(d.ldw, d.gap)
 	l := label(name + s.name)
 	SHLQ(Imm(2), d.ldx)
 	SHLQ(Imm(2), argument("ldy"))
@@ -191,7 +195,8 @@ type dotBlocks struct {
 
 	v, x, d, m int // the first register of each row's numbers, for x, of each row's scales and minima
 	ldx, ldw   Register
-	room       Mem // for unpacked blocks
+	gap        Register // from the end of a row's blocks to the next row
+	room       Mem      // for unpacked blocks
 }
 
 // sum is the register of a sum: 8…15 are left to others.
@@ -209,14 +214,21 @@ func (d *dotBlocks) tile(rows int, loop string) {
 	w := param("w")
 	wp := newRows(w, d.ldw, rows)
 	ADDQ(argument("next"), w)
-	next := newRows(w, d.ldw, rows)
+	next, turns := w, param("blocks") // blocks of a row that are still to be fetched
 	xp, left := newRows(param("x"), d.ldx, t), param("blocks")
 	Label(loop)
 	blocks := make([]block, rows)
+	// Memory is fetched ahead in the order in which it lies, though several rows are read at a time.
+	for i := 0; i < rows*f.bytes; i += 64 {
+		PREFETCHT0(Mem{Base: next, Disp: i})
+	}
+	add(rows*f.bytes, next)
+	SUBQ(U32(rows), turns)
+	JG(LabelRef(loop + "_fetched"))
+	ADDQ(d.gap, next)
+	ADDQ(argument("blocks"), turns)
+	Label(loop + "_fetched")
 	for row := range rows {
-		for i := 0; i < f.bytes; i += 64 {
-			PREFETCHT0(next.at(row, i))
-		}
 		blocks[row] = f.unpack(f, func(disp int) Mem { return wp.at(row, disp) }, d.room.Offset(row*f.room()))
 	}
 	// A long block goes through a loop of 32 numbers a turn.
@@ -258,7 +270,6 @@ func (d *dotBlocks) tile(rows int, loop string) {
 		JLT(LabelRef(loop + "_turn"))
 	}
 	wp.advance(f.bytes)
-	next.advance(f.bytes)
 	DECQ(left)
 	JG(LabelRef(loop))
 	for u := 1; u < several; u++ {
