@@ -178,12 +178,13 @@ const ahead = 16 << 10
 
 // dotFew adds to y the products of two, four or eight vectors x with rows of weights at a stride of ldw bytes.
 func dotFew(y *float32, ldy int, x *float32, ldx, t int, typ Type, w *byte, ldw, rows, k int) {
-	// The same numbers of later rows are prefetched, less far than with one vector, because each takes longer.
+	// The same numbers of later rows are prefetched, the next four at least: half as far as with one vector was best for
+	// two, four and eight.
 	next := max(4, ahead/2/typ.bytes(k)) * ldw
 	fewDots[typ][level-AVX2][t/4](y, ldy, x, ldx, w, ldw, rows, k/widths[typ], next)
 }
 
-// widths is how many numbers the kernels of a type take at a time.
+// widths is how many numbers the kernels for several vectors, and those that write float32, take at a time.
 var widths = [...]int{F16: 32, BF16: 32, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q4_K: 256, Q5_K: 256, Q6_K: 256}
 
 // dequants write whole blocks, of widths numbers each, as float32.

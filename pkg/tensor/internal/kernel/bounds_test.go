@@ -13,7 +13,7 @@ import (
 type fenced []byte
 
 func newFenced(t *testing.T) fenced {
-	const size = 1 << 17
+	const size = 1 << 18
 	page := syscall.Getpagesize()
 	b, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -48,10 +48,13 @@ func TestBounds(t *testing.T) {
 	defer UseInt8(false)
 	one, two, three := newFenced(t), newFenced(t), newFenced(t)
 	rng := rand.New(rand.NewPCG(9, 9))
-	for range 200 {
-		first, m, n := rng.IntN(2) == 0, 1+rng.IntN(Few+6), 1+rng.IntN(40)
+	for round := range 200 {
+		first, m, n, long := rng.IntN(2) == 0, 1+rng.IntN(Few+6), 1+rng.IntN(40), 70
+		if round%20 == 0 { // rows so long that a few of x are taken in parts
+			m, n, long = 1+rng.IntN(12), 1+rng.IntN(12), 3000
+		}
 		for _, typ := range all {
-			k := (1 + rng.IntN(70+blocks[typ].len)/blocks[typ].len) * blocks[typ].len
+			k := (1 + rng.IntN(long+blocks[typ].len)/blocks[typ].len) * blocks[typ].len
 			w := one.bytes(weights(rng, typ, n*k), first)
 			x, y := two.floats(floats(rng, m*k), first), three.floats(make([]float32, m*n), first)
 			wide := make([]float32, n*k)

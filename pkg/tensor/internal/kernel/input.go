@@ -8,7 +8,7 @@ import (
 
 // Activations as float32 give the product of x with the dequantised weights. FORWARDPASS_ACTIVATIONS=int8 asks
 // for x rounded to int8 in groups of 32 instead, as llama.cpp does it, where the weights are Q8_0, Q4_0, Q4_1, Q4_K
-// or Q6_K and x has few rows: every number of x then moves by up to 1/254 of the largest of its group.
+// or Q6_K and x has at most eight rows: every number of x then moves by up to 1/254 of the largest of its group.
 var int8Activations = os.Getenv("FORWARDPASS_ACTIVATIONS") == "int8"
 
 // UseInt8 switches the rounding of activations, for tests and comparisons; nothing else may be running.

@@ -8913,7 +8913,7 @@ sums_loop:
 
 // func dequantF16AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, F16C
-TEXT ·dequantF16AVX2(SB), NOSPLIT, $32-24
+TEXT ·dequantF16AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ blocks+16(FP), DX
@@ -8936,7 +8936,7 @@ dequantF16_loop:
 
 // func dot2F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·dot2F16AVX2(SB), $64-72
+TEXT ·dot2F16AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -8969,11 +8969,11 @@ dot2F16AVX2_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000080, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2F16AVX2_many_loop_fetched
+	JG         dot2F16AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2F16AVX2_many_loop_fetched:
+dot2F16AVX2_many_loop_same0:
 	VCVTPH2PS    (SI), Y8
 	VCVTPH2PS    (SI)(CX*1), Y9
 	VMOVUPS      (R8), Y10
@@ -9058,11 +9058,11 @@ dot2F16AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2F16AVX2_one_loop_fetched
+	JG         dot2F16AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2F16AVX2_one_loop_fetched:
+dot2F16AVX2_one_loop_same0:
 	VCVTPH2PS    (SI), Y8
 	VFMADD231PS  (R8), Y8, Y0
 	VFMADD231PS  (R8)(AX*1), Y8, Y1
@@ -9115,7 +9115,7 @@ dot2F16AVX2_end:
 
 // func dot4F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·dot4F16AVX2(SB), $64-72
+TEXT ·dot4F16AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -9150,11 +9150,11 @@ dot4F16AVX2_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000080, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4F16AVX2_many_loop_fetched
+	JG         dot4F16AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4F16AVX2_many_loop_fetched:
+dot4F16AVX2_many_loop_same0:
 	VCVTPH2PS    (SI), Y8
 	VCVTPH2PS    (SI)(CX*1), Y9
 	VMOVUPS      (R8), Y10
@@ -9278,11 +9278,11 @@ dot4F16AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4F16AVX2_one_loop_fetched
+	JG         dot4F16AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4F16AVX2_one_loop_fetched:
+dot4F16AVX2_one_loop_same0:
 	VCVTPH2PS    (SI), Y8
 	VFMADD231PS  (R8), Y8, Y0
 	VFMADD231PS  (R8)(AX*1), Y8, Y1
@@ -9349,7 +9349,7 @@ dot4F16AVX2_end:
 
 // func dot8F16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·dot8F16AVX2(SB), $32-72
+TEXT ·dot8F16AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -9384,11 +9384,11 @@ dot8F16AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8F16AVX2_many_loop_fetched
+	JG         dot8F16AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8F16AVX2_many_loop_fetched:
+dot8F16AVX2_many_loop_same0:
 	VCVTPH2PS    (SI), Y8
 	VFMADD231PS  (R8), Y8, Y0
 	VFMADD231PS  (R8)(AX*1), Y8, Y1
@@ -9490,7 +9490,7 @@ dot8F16AVX2_one:
 
 // func dot2F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot2F16AVX512(SB), $128-72
+TEXT ·dot2F16AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -9535,11 +9535,11 @@ dot2F16AVX512_many_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x00000100, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2F16AVX512_many_loop_fetched
+	JG         dot2F16AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2F16AVX512_many_loop_fetched:
+dot2F16AVX512_many_loop_same0:
 	VCVTPH2PS     (SI), Z8
 	VCVTPH2PS     (SI)(CX*1), Z9
 	VCVTPH2PS     (SI)(CX*2), Z10
@@ -9626,10 +9626,6 @@ dot2F16AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -9641,11 +9637,11 @@ dot2F16AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2F16AVX512_one_loop_fetched
+	JG         dot2F16AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2F16AVX512_one_loop_fetched:
+dot2F16AVX512_one_loop_same0:
 	VCVTPH2PS     (SI), Z8
 	VFMADD231PS   (R8), Z8, Z0
 	VFMADD231PS   (R8)(AX*1), Z8, Z1
@@ -9658,10 +9654,6 @@ dot2F16AVX512_one_loop_fetched:
 	JG            dot2F16AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -9696,7 +9688,7 @@ dot2F16AVX512_end:
 
 // func dot4F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot4F16AVX512(SB), $128-72
+TEXT ·dot4F16AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -9743,11 +9735,11 @@ dot4F16AVX512_many_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x00000100, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4F16AVX512_many_loop_fetched
+	JG         dot4F16AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4F16AVX512_many_loop_fetched:
+dot4F16AVX512_many_loop_same0:
 	VCVTPH2PS     (SI), Z8
 	VCVTPH2PS     (SI)(CX*1), Z9
 	VCVTPH2PS     (SI)(CX*2), Z10
@@ -9883,14 +9875,6 @@ dot4F16AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -9904,11 +9888,11 @@ dot4F16AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4F16AVX512_one_loop_fetched
+	JG         dot4F16AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4F16AVX512_one_loop_fetched:
+dot4F16AVX512_one_loop_same0:
 	VCVTPH2PS     (SI), Z8
 	VFMADD231PS   (R8), Z8, Z0
 	VFMADD231PS   (R8)(AX*1), Z8, Z1
@@ -9928,14 +9912,6 @@ dot4F16AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -9977,7 +9953,7 @@ dot4F16AVX512_end:
 
 // func dot8F16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot8F16AVX512(SB), $64-72
+TEXT ·dot8F16AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -10021,11 +9997,11 @@ dot8F16AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000080, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8F16AVX512_many_loop_fetched
+	JG         dot8F16AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8F16AVX512_many_loop_fetched:
+dot8F16AVX512_many_loop_same0:
 	VCVTPH2PS     (SI), Z8
 	VCVTPH2PS     (SI)(CX*1), Z9
 	VMOVUPS       (R8), Z12
@@ -10200,11 +10176,11 @@ dot8F16AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8F16AVX512_one_loop_fetched
+	JG         dot8F16AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8F16AVX512_one_loop_fetched:
+dot8F16AVX512_one_loop_same0:
 	VCVTPH2PS     (SI), Z8
 	VFMADD231PS   (R8), Z8, Z0
 	VFMADD231PS   (R8)(AX*1), Z8, Z1
@@ -10304,7 +10280,7 @@ dot8F16AVX512_end:
 
 // func dequantBF16AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2
-TEXT ·dequantBF16AVX2(SB), NOSPLIT, $32-24
+TEXT ·dequantBF16AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ blocks+16(FP), DX
@@ -10331,7 +10307,7 @@ dequantBF16_loop:
 
 // func dot2BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dot2BF16AVX2(SB), $64-72
+TEXT ·dot2BF16AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -10364,11 +10340,11 @@ dot2BF16AVX2_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000080, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2BF16AVX2_many_loop_fetched
+	JG         dot2BF16AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2BF16AVX2_many_loop_fetched:
+dot2BF16AVX2_many_loop_same0:
 	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    (SI)(CX*1), Y9
@@ -10461,11 +10437,11 @@ dot2BF16AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2BF16AVX2_one_loop_fetched
+	JG         dot2BF16AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2BF16AVX2_one_loop_fetched:
+dot2BF16AVX2_one_loop_same0:
 	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VFMADD231PS  (R8), Y8, Y0
@@ -10522,7 +10498,7 @@ dot2BF16AVX2_end:
 
 // func dot4BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dot4BF16AVX2(SB), $64-72
+TEXT ·dot4BF16AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -10557,11 +10533,11 @@ dot4BF16AVX2_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000080, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4BF16AVX2_many_loop_fetched
+	JG         dot4BF16AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4BF16AVX2_many_loop_fetched:
+dot4BF16AVX2_many_loop_same0:
 	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    (SI)(CX*1), Y9
@@ -10693,11 +10669,11 @@ dot4BF16AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4BF16AVX2_one_loop_fetched
+	JG         dot4BF16AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4BF16AVX2_one_loop_fetched:
+dot4BF16AVX2_one_loop_same0:
 	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VFMADD231PS  (R8), Y8, Y0
@@ -10768,7 +10744,7 @@ dot4BF16AVX2_end:
 
 // func dot8BF16AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dot8BF16AVX2(SB), $32-72
+TEXT ·dot8BF16AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -10803,11 +10779,11 @@ dot8BF16AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8BF16AVX2_many_loop_fetched
+	JG         dot8BF16AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8BF16AVX2_many_loop_fetched:
+dot8BF16AVX2_many_loop_same0:
 	VPMOVZXWD    (SI), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VFMADD231PS  (R8), Y8, Y0
@@ -10913,7 +10889,7 @@ dot8BF16AVX2_one:
 
 // func dot2BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot2BF16AVX512(SB), $128-72
+TEXT ·dot2BF16AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -10958,11 +10934,11 @@ dot2BF16AVX512_many_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x00000100, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2BF16AVX512_many_loop_fetched
+	JG         dot2BF16AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2BF16AVX512_many_loop_fetched:
+dot2BF16AVX512_many_loop_same0:
 	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VPMOVZXWD     (SI)(CX*1), Z9
@@ -11057,10 +11033,6 @@ dot2BF16AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -11072,11 +11044,11 @@ dot2BF16AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2BF16AVX512_one_loop_fetched
+	JG         dot2BF16AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2BF16AVX512_one_loop_fetched:
+dot2BF16AVX512_one_loop_same0:
 	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VFMADD231PS   (R8), Z8, Z0
@@ -11091,10 +11063,6 @@ dot2BF16AVX512_one_loop_fetched:
 	JG            dot2BF16AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -11129,7 +11097,7 @@ dot2BF16AVX512_end:
 
 // func dot4BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot4BF16AVX512(SB), $128-72
+TEXT ·dot4BF16AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -11176,11 +11144,11 @@ dot4BF16AVX512_many_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x00000100, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4BF16AVX512_many_loop_fetched
+	JG         dot4BF16AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4BF16AVX512_many_loop_fetched:
+dot4BF16AVX512_many_loop_same0:
 	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VPMOVZXWD     (SI)(CX*1), Z9
@@ -11324,14 +11292,6 @@ dot4BF16AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -11345,11 +11305,11 @@ dot4BF16AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4BF16AVX512_one_loop_fetched
+	JG         dot4BF16AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4BF16AVX512_one_loop_fetched:
+dot4BF16AVX512_one_loop_same0:
 	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VFMADD231PS   (R8), Z8, Z0
@@ -11371,14 +11331,6 @@ dot4BF16AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -11420,7 +11372,7 @@ dot4BF16AVX512_end:
 
 // func dot8BF16AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot8BF16AVX512(SB), $64-72
+TEXT ·dot8BF16AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -11464,11 +11416,11 @@ dot8BF16AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000080, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8BF16AVX512_many_loop_fetched
+	JG         dot8BF16AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8BF16AVX512_many_loop_fetched:
+dot8BF16AVX512_many_loop_same0:
 	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VPMOVZXWD     (SI)(CX*1), Z9
@@ -11647,11 +11599,11 @@ dot8BF16AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000040, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8BF16AVX512_one_loop_fetched
+	JG         dot8BF16AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8BF16AVX512_one_loop_fetched:
+dot8BF16AVX512_one_loop_same0:
 	VPMOVZXWD     (SI), Z8
 	VPSLLD        $0x10, Z8, Z8
 	VFMADD231PS   (R8), Z8, Z0
@@ -11753,7 +11705,7 @@ dot8BF16AVX512_end:
 
 // func dequantQ80AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
-TEXT ·dequantQ80AVX2(SB), NOSPLIT, $32-24
+TEXT ·dequantQ80AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ blocks+16(FP), DX
@@ -11786,7 +11738,7 @@ dequantQ80_loop:
 
 // func dot2Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q80AVX2(SB), $64-72
+TEXT ·dot2Q80AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -11819,11 +11771,11 @@ dot2Q80AVX2_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000044, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2Q80AVX2_many_loop_fetched
+	JG         dot2Q80AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q80AVX2_many_loop_fetched:
+dot2Q80AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    2(SI), Y8
@@ -11928,11 +11880,11 @@ dot2Q80AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000022, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q80AVX2_one_loop_fetched
+	JG         dot2Q80AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q80AVX2_one_loop_fetched:
+dot2Q80AVX2_one_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    2(SI), Y8
@@ -11995,7 +11947,7 @@ dot2Q80AVX2_end:
 
 // func dot4Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q80AVX2(SB), $64-72
+TEXT ·dot4Q80AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -12030,11 +11982,11 @@ dot4Q80AVX2_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000044, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4Q80AVX2_many_loop_fetched
+	JG         dot4Q80AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q80AVX2_many_loop_fetched:
+dot4Q80AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    2(SI), Y8
@@ -12178,11 +12130,11 @@ dot4Q80AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000022, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q80AVX2_one_loop_fetched
+	JG         dot4Q80AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q80AVX2_one_loop_fetched:
+dot4Q80AVX2_one_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    2(SI), Y8
@@ -12259,7 +12211,7 @@ dot4Q80AVX2_end:
 
 // func dot8Q80AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q80AVX2(SB), $32-72
+TEXT ·dot8Q80AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -12294,11 +12246,11 @@ dot8Q80AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000022, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q80AVX2_many_loop_fetched
+	JG         dot8Q80AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q80AVX2_many_loop_fetched:
+dot8Q80AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVSXBD    2(SI), Y8
@@ -12410,7 +12362,7 @@ dot8Q80AVX2_one:
 
 // func dot2Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q80AVX512(SB), $128-72
+TEXT ·dot2Q80AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -12454,11 +12406,11 @@ dot2Q80AVX512_many_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000088, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2Q80AVX512_many_loop_fetched
+	JG         dot2Q80AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q80AVX512_many_loop_fetched:
+dot2Q80AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     2(SI), Z8
@@ -12569,10 +12521,6 @@ dot2Q80AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -12584,11 +12532,11 @@ dot2Q80AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000022, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q80AVX512_one_loop_fetched
+	JG         dot2Q80AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q80AVX512_one_loop_fetched:
+dot2Q80AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     2(SI), Z8
@@ -12607,10 +12555,6 @@ dot2Q80AVX512_one_loop_fetched:
 	JG            dot2Q80AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -12645,7 +12589,7 @@ dot2Q80AVX512_end:
 
 // func dot4Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q80AVX512(SB), $128-72
+TEXT ·dot4Q80AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -12691,11 +12635,11 @@ dot4Q80AVX512_many_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000088, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4Q80AVX512_many_loop_fetched
+	JG         dot4Q80AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q80AVX512_many_loop_fetched:
+dot4Q80AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     2(SI), Z8
@@ -12855,14 +12799,6 @@ dot4Q80AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -12876,11 +12812,11 @@ dot4Q80AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000022, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q80AVX512_one_loop_fetched
+	JG         dot4Q80AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q80AVX512_one_loop_fetched:
+dot4Q80AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     2(SI), Z8
@@ -12906,14 +12842,6 @@ dot4Q80AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -12955,7 +12883,7 @@ dot4Q80AVX512_end:
 
 // func dot8Q80AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q80AVX512(SB), $64-72
+TEXT ·dot8Q80AVX512(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -12999,11 +12927,11 @@ dot8Q80AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000044, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8Q80AVX512_many_loop_fetched
+	JG         dot8Q80AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q80AVX512_many_loop_fetched:
+dot8Q80AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     2(SI), Z8
@@ -13190,11 +13118,11 @@ dot8Q80AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000022, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q80AVX512_one_loop_fetched
+	JG         dot8Q80AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q80AVX512_one_loop_fetched:
+dot8Q80AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVSXBD     2(SI), Z8
@@ -13300,7 +13228,7 @@ dot8Q80AVX512_end:
 
 // func dequantQ40AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
-TEXT ·dequantQ40AVX2(SB), NOSPLIT, $32-24
+TEXT ·dequantQ40AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ blocks+16(FP), DX
@@ -13359,7 +13287,7 @@ GLOBL eight<>(SB), RODATA|NOPTR, $64
 
 // func dot2Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q40AVX2(SB), $64-72
+TEXT ·dot2Q40AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -13391,11 +13319,11 @@ dot2Q40AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000024, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2Q40AVX2_many_loop_fetched
+	JG         dot2Q40AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q40AVX2_many_loop_fetched:
+dot2Q40AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVZXBD    2(SI), Y8
@@ -13516,11 +13444,11 @@ dot2Q40AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000012, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q40AVX2_one_loop_fetched
+	JG         dot2Q40AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q40AVX2_one_loop_fetched:
+dot2Q40AVX2_one_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVZXBD    2(SI), Y8
@@ -13591,7 +13519,7 @@ dot2Q40AVX2_end:
 
 // func dot4Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q40AVX2(SB), $64-72
+TEXT ·dot4Q40AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -13625,11 +13553,11 @@ dot4Q40AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000024, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4Q40AVX2_many_loop_fetched
+	JG         dot4Q40AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q40AVX2_many_loop_fetched:
+dot4Q40AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVZXBD    2(SI), Y8
@@ -13789,11 +13717,11 @@ dot4Q40AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000012, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q40AVX2_one_loop_fetched
+	JG         dot4Q40AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q40AVX2_one_loop_fetched:
+dot4Q40AVX2_one_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVZXBD    2(SI), Y8
@@ -13878,7 +13806,7 @@ dot4Q40AVX2_end:
 
 // func dot8Q40AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q40AVX2(SB), $32-72
+TEXT ·dot8Q40AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -13913,11 +13841,11 @@ dot8Q40AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000012, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q40AVX2_many_loop_fetched
+	JG         dot8Q40AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q40AVX2_many_loop_fetched:
+dot8Q40AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPMOVZXBD    2(SI), Y8
@@ -14037,7 +13965,7 @@ dot8Q40AVX2_one:
 
 // func dot2Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q40AVX512(SB), $128-72
+TEXT ·dot2Q40AVX512(SB), $0-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ40<>+0(SB), Z15
@@ -14081,11 +14009,11 @@ dot2Q40AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000048, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2Q40AVX512_many_loop_fetched
+	JG         dot2Q40AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q40AVX512_many_loop_fetched:
+dot2Q40AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVZXBD     2(SI), Z8
@@ -14200,10 +14128,6 @@ dot2Q40AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -14215,11 +14139,11 @@ dot2Q40AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000012, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q40AVX512_one_loop_fetched
+	JG         dot2Q40AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q40AVX512_one_loop_fetched:
+dot2Q40AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVZXBD     2(SI), Z8
@@ -14239,10 +14163,6 @@ dot2Q40AVX512_one_loop_fetched:
 	JG            dot2Q40AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -14277,7 +14197,7 @@ dot2Q40AVX512_end:
 
 // func dot4Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q40AVX512(SB), $128-72
+TEXT ·dot4Q40AVX512(SB), $0-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ40<>+0(SB), Z15
@@ -14323,11 +14243,11 @@ dot4Q40AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000048, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4Q40AVX512_many_loop_fetched
+	JG         dot4Q40AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q40AVX512_many_loop_fetched:
+dot4Q40AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVZXBD     2(SI), Z8
@@ -14491,14 +14411,6 @@ dot4Q40AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -14512,11 +14424,11 @@ dot4Q40AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000012, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q40AVX512_one_loop_fetched
+	JG         dot4Q40AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q40AVX512_one_loop_fetched:
+dot4Q40AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVZXBD     2(SI), Z8
@@ -14543,14 +14455,6 @@ dot4Q40AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -14592,7 +14496,7 @@ dot4Q40AVX512_end:
 
 // func dot8Q40AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q40AVX512(SB), $64-72
+TEXT ·dot8Q40AVX512(SB), $0-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ40<>+0(SB), Z15
@@ -14636,11 +14540,11 @@ dot8Q40AVX512_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000024, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8Q40AVX512_many_loop_fetched
+	JG         dot8Q40AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q40AVX512_many_loop_fetched:
+dot8Q40AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVZXBD     2(SI), Z8
@@ -14829,11 +14733,11 @@ dot8Q40AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000012, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q40AVX512_one_loop_fetched
+	JG         dot8Q40AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q40AVX512_one_loop_fetched:
+dot8Q40AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPMOVZXBD     2(SI), Z8
@@ -14940,7 +14844,7 @@ dot8Q40AVX512_end:
 
 // func dequantQ41AVX2(dst *float32, src *byte, blocks int)
 // Requires: AVX, AVX2, F16C
-TEXT ·dequantQ41AVX2(SB), NOSPLIT, $32-24
+TEXT ·dequantQ41AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ blocks+16(FP), DX
@@ -14983,7 +14887,7 @@ dequantQ41_loop:
 
 // func dot2Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot2Q41AVX2(SB), $64-72
+TEXT ·dot2Q41AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -15015,11 +14919,11 @@ dot2Q41AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000028, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2Q41AVX2_many_loop_fetched
+	JG         dot2Q41AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q41AVX2_many_loop_fetched:
+dot2Q41AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPBROADCASTW 2(SI), X13
@@ -15136,11 +15040,11 @@ dot2Q41AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000014, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q41AVX2_one_loop_fetched
+	JG         dot2Q41AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q41AVX2_one_loop_fetched:
+dot2Q41AVX2_one_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPBROADCASTW 2(SI), X13
@@ -15209,7 +15113,7 @@ dot2Q41AVX2_end:
 
 // func dot4Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot4Q41AVX2(SB), $64-72
+TEXT ·dot4Q41AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -15243,11 +15147,11 @@ dot4Q41AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000028, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4Q41AVX2_many_loop_fetched
+	JG         dot4Q41AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q41AVX2_many_loop_fetched:
+dot4Q41AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPBROADCASTW 2(SI), X13
@@ -15403,11 +15307,11 @@ dot4Q41AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000014, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q41AVX2_one_loop_fetched
+	JG         dot4Q41AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q41AVX2_one_loop_fetched:
+dot4Q41AVX2_one_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPBROADCASTW 2(SI), X13
@@ -15490,7 +15394,7 @@ dot4Q41AVX2_end:
 
 // func dot8Q41AVX2(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dot8Q41AVX2(SB), $32-72
+TEXT ·dot8Q41AVX2(SB), $0-72
 	MOVQ   ldx+24(FP), AX
 	MOVQ   ldw+40(FP), CX
 	MOVQ   blocks+56(FP), DX
@@ -15525,11 +15429,11 @@ dot8Q41AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000014, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q41AVX2_many_loop_fetched
+	JG         dot8Q41AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q41AVX2_many_loop_fetched:
+dot8Q41AVX2_many_loop_same0:
 	VPBROADCASTW (SI), X11
 	VCVTPH2PS    X11, Y11
 	VPBROADCASTW 2(SI), X13
@@ -15647,7 +15551,7 @@ dot8Q41AVX2_one:
 
 // func dot2Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot2Q41AVX512(SB), $128-72
+TEXT ·dot2Q41AVX512(SB), $0-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ41<>+0(SB), Z15
@@ -15691,11 +15595,11 @@ dot2Q41AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000050, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2Q41AVX512_many_loop_fetched
+	JG         dot2Q41AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q41AVX512_many_loop_fetched:
+dot2Q41AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPBROADCASTW  2(SI), Y28
@@ -15818,10 +15722,6 @@ dot2Q41AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -15833,11 +15733,11 @@ dot2Q41AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000014, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q41AVX512_one_loop_fetched
+	JG         dot2Q41AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q41AVX512_one_loop_fetched:
+dot2Q41AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPBROADCASTW  2(SI), Y28
@@ -15859,10 +15759,6 @@ dot2Q41AVX512_one_loop_fetched:
 	JG            dot2Q41AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -15897,7 +15793,7 @@ dot2Q41AVX512_end:
 
 // func dot4Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot4Q41AVX512(SB), $128-72
+TEXT ·dot4Q41AVX512(SB), $0-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ41<>+0(SB), Z15
@@ -15943,11 +15839,11 @@ dot4Q41AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000050, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4Q41AVX512_many_loop_fetched
+	JG         dot4Q41AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q41AVX512_many_loop_fetched:
+dot4Q41AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPBROADCASTW  2(SI), Y28
@@ -16119,14 +16015,6 @@ dot4Q41AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -16140,11 +16028,11 @@ dot4Q41AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000014, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q41AVX512_one_loop_fetched
+	JG         dot4Q41AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q41AVX512_one_loop_fetched:
+dot4Q41AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPBROADCASTW  2(SI), Y28
@@ -16173,14 +16061,6 @@ dot4Q41AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -16222,7 +16102,7 @@ dot4Q41AVX512_end:
 
 // func dot8Q41AVX512(y *float32, ldy int, x *float32, ldx int, w *byte, ldw int, rows int, blocks int, next int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·dot8Q41AVX512(SB), $64-72
+TEXT ·dot8Q41AVX512(SB), $0-72
 	MOVQ    ldx+24(FP), AX
 	MOVQ    ldw+40(FP), CX
 	VMOVUPS nibblesQ41<>+0(SB), Z15
@@ -16266,11 +16146,11 @@ dot8Q41AVX512_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000028, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8Q41AVX512_many_loop_fetched
+	JG         dot8Q41AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q41AVX512_many_loop_fetched:
+dot8Q41AVX512_many_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPBROADCASTW  2(SI), Y28
@@ -16463,11 +16343,11 @@ dot8Q41AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000014, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q41AVX512_one_loop_fetched
+	JG         dot8Q41AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q41AVX512_one_loop_fetched:
+dot8Q41AVX512_one_loop_same0:
 	VPBROADCASTW  (SI), Y24
 	VCVTPH2PS     Y24, Z24
 	VPBROADCASTW  2(SI), Y28
@@ -16709,11 +16589,11 @@ dot1Q50AVX2_many_loop:
 	PREFETCHT0 (AX)
 	ADDQ       $0x0000002c, AX
 	SUBQ       $0x00000002, SI
-	JG         dot1Q50AVX2_many_loop_fetched
+	JG         dot1Q50AVX2_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q50AVX2_many_loop_fetched:
+dot1Q50AVX2_many_loop_same0:
 	VPBROADCASTD 2(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -16830,11 +16710,11 @@ dot1Q50AVX2_one_loop:
 	PREFETCHT0 (AX)
 	ADDQ       $0x00000016, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q50AVX2_one_loop_fetched
+	JG         dot1Q50AVX2_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q50AVX2_one_loop_fetched:
+dot1Q50AVX2_one_loop_same0:
 	VPBROADCASTD 2(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -16926,11 +16806,11 @@ dot2Q50AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x0000002c, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2Q50AVX2_many_loop_fetched
+	JG         dot2Q50AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q50AVX2_many_loop_fetched:
+dot2Q50AVX2_many_loop_same0:
 	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -17059,11 +16939,11 @@ dot2Q50AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000016, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q50AVX2_one_loop_fetched
+	JG         dot2Q50AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q50AVX2_one_loop_fetched:
+dot2Q50AVX2_one_loop_same0:
 	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -17172,11 +17052,11 @@ dot4Q50AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x0000002c, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4Q50AVX2_many_loop_fetched
+	JG         dot4Q50AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q50AVX2_many_loop_fetched:
+dot4Q50AVX2_many_loop_same0:
 	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -17344,11 +17224,11 @@ dot4Q50AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000016, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q50AVX2_one_loop_fetched
+	JG         dot4Q50AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q50AVX2_one_loop_fetched:
+dot4Q50AVX2_one_loop_same0:
 	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -17472,11 +17352,11 @@ dot8Q50AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000016, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q50AVX2_many_loop_fetched
+	JG         dot8Q50AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q50AVX2_many_loop_fetched:
+dot8Q50AVX2_many_loop_same0:
 	VPBROADCASTD 2(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -17621,14 +17501,6 @@ dot1Q50AVX512_many:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
@@ -17643,11 +17515,11 @@ dot1Q50AVX512_many_loop:
 	PREFETCHT0 64(AX)
 	ADDQ       $0x00000058, AX
 	SUBQ       $0x00000004, DI
-	JG         dot1Q50AVX512_many_loop_fetched
+	JG         dot1Q50AVX512_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), DI
 
-dot1Q50AVX512_many_loop_fetched:
+dot1Q50AVX512_many_loop_same0:
 	VPBROADCASTD  2(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -17747,14 +17619,6 @@ dot1Q50AVX512_many_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y12
@@ -17783,8 +17647,6 @@ dot1Q50AVX512_one:
 	JLE    dot1Q50AVX512_end
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
@@ -17796,11 +17658,11 @@ dot1Q50AVX512_one_loop:
 	PREFETCHT0 (AX)
 	ADDQ       $0x00000016, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q50AVX512_one_loop_fetched
+	JG         dot1Q50AVX512_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q50AVX512_one_loop_fetched:
+dot1Q50AVX512_one_loop_same0:
 	VPBROADCASTD  2(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -17828,8 +17690,6 @@ dot1Q50AVX512_one_loop_fetched:
 	DECQ          R8
 	JG            dot1Q50AVX512_one_loop
 	VADDPS        Z1, Z0, Z0
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z0, Z0
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -17897,11 +17757,11 @@ dot2Q50AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000058, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2Q50AVX512_many_loop_fetched
+	JG         dot2Q50AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q50AVX512_many_loop_fetched:
+dot2Q50AVX512_many_loop_same0:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -18060,10 +17920,6 @@ dot2Q50AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -18075,11 +17931,11 @@ dot2Q50AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000016, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q50AVX512_one_loop_fetched
+	JG         dot2Q50AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q50AVX512_one_loop_fetched:
+dot2Q50AVX512_one_loop_same0:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -18110,10 +17966,6 @@ dot2Q50AVX512_one_loop_fetched:
 	JG            dot2Q50AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -18193,11 +18045,11 @@ dot4Q50AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000058, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4Q50AVX512_many_loop_fetched
+	JG         dot4Q50AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q50AVX512_many_loop_fetched:
+dot4Q50AVX512_many_loop_same0:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -18405,14 +18257,6 @@ dot4Q50AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -18426,11 +18270,11 @@ dot4Q50AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000016, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q50AVX512_one_loop_fetched
+	JG         dot4Q50AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q50AVX512_one_loop_fetched:
+dot4Q50AVX512_one_loop_same0:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -18468,14 +18312,6 @@ dot4Q50AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -18560,11 +18396,11 @@ dot8Q50AVX512_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x0000002c, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8Q50AVX512_many_loop_fetched
+	JG         dot8Q50AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q50AVX512_many_loop_fetched:
+dot8Q50AVX512_many_loop_same0:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -18775,11 +18611,11 @@ dot8Q50AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000016, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q50AVX512_one_loop_fetched
+	JG         dot8Q50AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q50AVX512_one_loop_fetched:
+dot8Q50AVX512_one_loop_same0:
 	VPBROADCASTD  2(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -18979,11 +18815,11 @@ dot1Q51AVX2_many_loop:
 	PREFETCHT0 (AX)
 	ADDQ       $0x00000030, AX
 	SUBQ       $0x00000002, SI
-	JG         dot1Q51AVX2_many_loop_fetched
+	JG         dot1Q51AVX2_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q51AVX2_many_loop_fetched:
+dot1Q51AVX2_many_loop_same0:
 	VPBROADCASTD 4(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19102,11 +18938,11 @@ dot1Q51AVX2_one_loop:
 	PREFETCHT0 (AX)
 	ADDQ       $0x00000018, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q51AVX2_one_loop_fetched
+	JG         dot1Q51AVX2_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q51AVX2_one_loop_fetched:
+dot1Q51AVX2_one_loop_same0:
 	VPBROADCASTD 4(BX), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19199,11 +19035,11 @@ dot2Q51AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000030, BX
 	SUBQ       $0x00000002, DI
-	JG         dot2Q51AVX2_many_loop_fetched
+	JG         dot2Q51AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q51AVX2_many_loop_fetched:
+dot2Q51AVX2_many_loop_same0:
 	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19334,11 +19170,11 @@ dot2Q51AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000018, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q51AVX2_one_loop_fetched
+	JG         dot2Q51AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q51AVX2_one_loop_fetched:
+dot2Q51AVX2_one_loop_same0:
 	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19448,11 +19284,11 @@ dot4Q51AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000030, BX
 	SUBQ       $0x00000002, DI
-	JG         dot4Q51AVX2_many_loop_fetched
+	JG         dot4Q51AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q51AVX2_many_loop_fetched:
+dot4Q51AVX2_many_loop_same0:
 	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19622,11 +19458,11 @@ dot4Q51AVX2_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000018, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q51AVX2_one_loop_fetched
+	JG         dot4Q51AVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q51AVX2_one_loop_fetched:
+dot4Q51AVX2_one_loop_same0:
 	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19751,11 +19587,11 @@ dot8Q51AVX2_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000018, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q51AVX2_many_loop_fetched
+	JG         dot8Q51AVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q51AVX2_many_loop_fetched:
+dot8Q51AVX2_many_loop_same0:
 	VPBROADCASTD 4(SI), Y9
 	VPSHUFB      spread<>+0(SB), Y9, Y9
 	VPAND        bits<>+0(SB), Y9, Y9
@@ -19901,14 +19737,6 @@ dot1Q51AVX512_many:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
@@ -19923,11 +19751,11 @@ dot1Q51AVX512_many_loop:
 	PREFETCHT0 64(AX)
 	ADDQ       $0x00000060, AX
 	SUBQ       $0x00000004, DI
-	JG         dot1Q51AVX512_many_loop_fetched
+	JG         dot1Q51AVX512_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), DI
 
-dot1Q51AVX512_many_loop_fetched:
+dot1Q51AVX512_many_loop_same0:
 	VPBROADCASTD  4(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -20031,14 +19859,6 @@ dot1Q51AVX512_many_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y12
@@ -20067,8 +19887,6 @@ dot1Q51AVX512_one:
 	JLE    dot1Q51AVX512_end
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
@@ -20080,11 +19898,11 @@ dot1Q51AVX512_one_loop:
 	PREFETCHT0 (AX)
 	ADDQ       $0x00000018, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q51AVX512_one_loop_fetched
+	JG         dot1Q51AVX512_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q51AVX512_one_loop_fetched:
+dot1Q51AVX512_one_loop_same0:
 	VPBROADCASTD  4(BX), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -20113,8 +19931,6 @@ dot1Q51AVX512_one_loop_fetched:
 	DECQ          R8
 	JG            dot1Q51AVX512_one_loop
 	VADDPS        Z1, Z0, Z0
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z0, Z0
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -20182,11 +19998,11 @@ dot2Q51AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000060, BX
 	SUBQ       $0x00000004, R8
-	JG         dot2Q51AVX512_many_loop_fetched
+	JG         dot2Q51AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q51AVX512_many_loop_fetched:
+dot2Q51AVX512_many_loop_same0:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -20349,10 +20165,6 @@ dot2Q51AVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -20364,11 +20176,11 @@ dot2Q51AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000018, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q51AVX512_one_loop_fetched
+	JG         dot2Q51AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q51AVX512_one_loop_fetched:
+dot2Q51AVX512_one_loop_same0:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -20400,10 +20212,6 @@ dot2Q51AVX512_one_loop_fetched:
 	JG            dot2Q51AVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -20483,11 +20291,11 @@ dot4Q51AVX512_many_loop:
 	PREFETCHT0 64(BX)
 	ADDQ       $0x00000060, BX
 	SUBQ       $0x00000004, R8
-	JG         dot4Q51AVX512_many_loop_fetched
+	JG         dot4Q51AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q51AVX512_many_loop_fetched:
+dot4Q51AVX512_many_loop_same0:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -20699,14 +20507,6 @@ dot4Q51AVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -20720,11 +20520,11 @@ dot4Q51AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000018, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q51AVX512_one_loop_fetched
+	JG         dot4Q51AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q51AVX512_one_loop_fetched:
+dot4Q51AVX512_one_loop_same0:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -20763,14 +20563,6 @@ dot4Q51AVX512_one_loop_fetched:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -20855,11 +20647,11 @@ dot8Q51AVX512_many_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000030, BX
 	SUBQ       $0x00000002, DI
-	JG         dot8Q51AVX512_many_loop_fetched
+	JG         dot8Q51AVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q51AVX512_many_loop_fetched:
+dot8Q51AVX512_many_loop_same0:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -21072,11 +20864,11 @@ dot8Q51AVX512_one_loop:
 	PREFETCHT0 (BX)
 	ADDQ       $0x00000018, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q51AVX512_one_loop_fetched
+	JG         dot8Q51AVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q51AVX512_one_loop_fetched:
+dot8Q51AVX512_one_loop_same0:
 	VPBROADCASTD  4(SI), Y9
 	VPSHUFB       spread<>+0(SB), Y9, Y9
 	VPAND         bits<>+0(SB), Y9, Y9
@@ -21479,15 +21271,23 @@ dot2Q4KAVX2_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	ADDQ       $0x00000120, BX
-	SUBQ       $0x00000002, DI
-	JG         dot2Q4KAVX2_many_loop_fetched
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q4KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q4KAVX2_many_loop_fetched:
+dot2Q4KAVX2_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q4KAVX2_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q4KAVX2_many_loop_same1:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -21724,11 +21524,11 @@ dot2Q4KAVX2_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000090, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q4KAVX2_one_loop_fetched
+	JG         dot2Q4KAVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q4KAVX2_one_loop_fetched:
+dot2Q4KAVX2_one_loop_same0:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -21894,15 +21694,23 @@ dot4Q4KAVX2_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	ADDQ       $0x00000120, BX
-	SUBQ       $0x00000002, DI
-	JG         dot4Q4KAVX2_many_loop_fetched
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q4KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q4KAVX2_many_loop_fetched:
+dot4Q4KAVX2_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q4KAVX2_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q4KAVX2_many_loop_same1:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -22178,11 +21986,11 @@ dot4Q4KAVX2_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000090, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q4KAVX2_one_loop_fetched
+	JG         dot4Q4KAVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q4KAVX2_one_loop_fetched:
+dot4Q4KAVX2_one_loop_same0:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -22365,11 +22173,11 @@ dot8Q4KAVX2_many_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000090, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q4KAVX2_many_loop_fetched
+	JG         dot8Q4KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q4KAVX2_many_loop_fetched:
+dot8Q4KAVX2_many_loop_same0:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -22592,19 +22400,43 @@ dot2Q4KAVX512_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	PREFETCHT0 448(BX)
-	PREFETCHT0 512(BX)
-	ADDQ       $0x00000240, BX
-	SUBQ       $0x00000004, R8
-	JG         dot2Q4KAVX512_many_loop_fetched
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q4KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q4KAVX512_many_loop_fetched:
+dot2Q4KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q4KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q4KAVX512_many_loop_same1:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q4KAVX512_many_loop_same2
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q4KAVX512_many_loop_same2:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q4KAVX512_many_loop_same3
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q4KAVX512_many_loop_same3:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -22967,10 +22799,6 @@ dot2Q4KAVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -22984,11 +22812,11 @@ dot2Q4KAVX512_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000090, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q4KAVX512_one_loop_fetched
+	JG         dot2Q4KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q4KAVX512_one_loop_fetched:
+dot2Q4KAVX512_one_loop_same0:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -23076,10 +22904,6 @@ dot2Q4KAVX512_one_loop_turn:
 	JG            dot2Q4KAVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -23158,19 +22982,43 @@ dot4Q4KAVX512_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	PREFETCHT0 448(BX)
-	PREFETCHT0 512(BX)
-	ADDQ       $0x00000240, BX
-	SUBQ       $0x00000004, R8
-	JG         dot4Q4KAVX512_many_loop_fetched
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q4KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q4KAVX512_many_loop_fetched:
+dot4Q4KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q4KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q4KAVX512_many_loop_same1:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q4KAVX512_many_loop_same2
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q4KAVX512_many_loop_same2:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q4KAVX512_many_loop_same3
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q4KAVX512_many_loop_same3:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -23582,14 +23430,6 @@ dot4Q4KAVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -23605,11 +23445,11 @@ dot4Q4KAVX512_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000090, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q4KAVX512_one_loop_fetched
+	JG         dot4Q4KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q4KAVX512_one_loop_fetched:
+dot4Q4KAVX512_one_loop_same0:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -23704,14 +23544,6 @@ dot4Q4KAVX512_one_loop_turn:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -23796,15 +23628,23 @@ dot8Q4KAVX512_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	ADDQ       $0x00000120, BX
-	SUBQ       $0x00000002, DI
-	JG         dot8Q4KAVX512_many_loop_fetched
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q4KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q4KAVX512_many_loop_fetched:
+dot8Q4KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x00000090, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q4KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q4KAVX512_many_loop_same1:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -24123,11 +23963,11 @@ dot8Q4KAVX512_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x00000090, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q4KAVX512_one_loop_fetched
+	JG         dot8Q4KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q4KAVX512_one_loop_fetched:
+dot8Q4KAVX512_one_loop_same0:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -24611,16 +24451,23 @@ dot1Q5KAVX2_many_loop:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	PREFETCHT0 128(AX)
-	PREFETCHT0 192(AX)
-	PREFETCHT0 256(AX)
-	PREFETCHT0 320(AX)
-	ADDQ       $0x00000160, AX
-	SUBQ       $0x00000002, SI
-	JG         dot1Q5KAVX2_many_loop_fetched
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q5KAVX2_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q5KAVX2_many_loop_fetched:
+dot1Q5KAVX2_many_loop_same0:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q5KAVX2_many_loop_same1
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q5KAVX2_many_loop_same1:
 	MOVL         4(BX), R9
 	MOVL         8(BX), R10
 	MOVL         12(BX), R11
@@ -24895,11 +24742,11 @@ dot1Q5KAVX2_one_loop:
 	PREFETCHT0 128(AX)
 	ADDQ       $0x000000b0, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q5KAVX2_one_loop_fetched
+	JG         dot1Q5KAVX2_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q5KAVX2_one_loop_fetched:
+dot1Q5KAVX2_one_loop_same0:
 	MOVL         4(BX), R9
 	MOVL         8(BX), R10
 	MOVL         12(BX), R11
@@ -25073,16 +24920,23 @@ dot2Q5KAVX2_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	ADDQ       $0x00000160, BX
-	SUBQ       $0x00000002, DI
-	JG         dot2Q5KAVX2_many_loop_fetched
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q5KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q5KAVX2_many_loop_fetched:
+dot2Q5KAVX2_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q5KAVX2_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q5KAVX2_many_loop_same1:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -25369,11 +25223,11 @@ dot2Q5KAVX2_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x000000b0, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q5KAVX2_one_loop_fetched
+	JG         dot2Q5KAVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q5KAVX2_one_loop_fetched:
+dot2Q5KAVX2_one_loop_same0:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -25564,16 +25418,23 @@ dot4Q5KAVX2_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	ADDQ       $0x00000160, BX
-	SUBQ       $0x00000002, DI
-	JG         dot4Q5KAVX2_many_loop_fetched
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q5KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q5KAVX2_many_loop_fetched:
+dot4Q5KAVX2_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q5KAVX2_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q5KAVX2_many_loop_same1:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -25899,11 +25760,11 @@ dot4Q5KAVX2_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x000000b0, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q5KAVX2_one_loop_fetched
+	JG         dot4Q5KAVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q5KAVX2_one_loop_fetched:
+dot4Q5KAVX2_one_loop_same0:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -26111,11 +25972,11 @@ dot8Q5KAVX2_many_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x000000b0, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q5KAVX2_many_loop_fetched
+	JG         dot8Q5KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q5KAVX2_many_loop_fetched:
+dot8Q5KAVX2_many_loop_same0:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -26342,14 +26203,6 @@ dot1Q5KAVX512_many:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
@@ -26363,21 +26216,43 @@ dot1Q5KAVX512_many_loop:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	PREFETCHT0 128(AX)
-	PREFETCHT0 192(AX)
-	PREFETCHT0 256(AX)
-	PREFETCHT0 320(AX)
-	PREFETCHT0 384(AX)
-	PREFETCHT0 448(AX)
-	PREFETCHT0 512(AX)
-	PREFETCHT0 576(AX)
-	PREFETCHT0 640(AX)
-	ADDQ       $0x000002c0, AX
-	SUBQ       $0x00000004, DI
-	JG         dot1Q5KAVX512_many_loop_fetched
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q5KAVX512_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), DI
 
-dot1Q5KAVX512_many_loop_fetched:
+dot1Q5KAVX512_many_loop_same0:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q5KAVX512_many_loop_same1
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q5KAVX512_many_loop_same1:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q5KAVX512_many_loop_same2
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q5KAVX512_many_loop_same2:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	ADDQ       $0x000000b0, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q5KAVX512_many_loop_same3
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q5KAVX512_many_loop_same3:
 	MOVL         4(BX), R10
 	MOVL         8(BX), R11
 	MOVL         12(BX), R12
@@ -26781,14 +26656,6 @@ dot1Q5KAVX512_many_loop_turn:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y12
@@ -26817,8 +26684,6 @@ dot1Q5KAVX512_one:
 	JLE    dot1Q5KAVX512_end
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
@@ -26832,11 +26697,11 @@ dot1Q5KAVX512_one_loop:
 	PREFETCHT0 128(AX)
 	ADDQ       $0x000000b0, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q5KAVX512_one_loop_fetched
+	JG         dot1Q5KAVX512_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q5KAVX512_one_loop_fetched:
+dot1Q5KAVX512_one_loop_same0:
 	MOVL         4(BX), R9
 	MOVL         8(BX), R10
 	MOVL         12(BX), R11
@@ -26946,8 +26811,6 @@ dot1Q5KAVX512_one_loop_turn:
 	DECQ          R8
 	JG            dot1Q5KAVX512_one_loop
 	VADDPS        Z1, Z0, Z0
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z0, Z0
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -27014,21 +26877,43 @@ dot2Q5KAVX512_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	PREFETCHT0 448(BX)
-	PREFETCHT0 512(BX)
-	PREFETCHT0 576(BX)
-	PREFETCHT0 640(BX)
-	ADDQ       $0x000002c0, BX
-	SUBQ       $0x00000004, R8
-	JG         dot2Q5KAVX512_many_loop_fetched
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q5KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q5KAVX512_many_loop_fetched:
+dot2Q5KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q5KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q5KAVX512_many_loop_same1:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q5KAVX512_many_loop_same2
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q5KAVX512_many_loop_same2:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q5KAVX512_many_loop_same3
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q5KAVX512_many_loop_same3:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -27491,10 +27376,6 @@ dot2Q5KAVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -27508,11 +27389,11 @@ dot2Q5KAVX512_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x000000b0, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q5KAVX512_one_loop_fetched
+	JG         dot2Q5KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q5KAVX512_one_loop_fetched:
+dot2Q5KAVX512_one_loop_same0:
 	MOVL         4(SI), R10
 	MOVL         8(SI), R11
 	MOVL         12(SI), R12
@@ -27625,10 +27506,6 @@ dot2Q5KAVX512_one_loop_turn:
 	JG            dot2Q5KAVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -27707,21 +27584,43 @@ dot4Q5KAVX512_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	PREFETCHT0 448(BX)
-	PREFETCHT0 512(BX)
-	PREFETCHT0 576(BX)
-	PREFETCHT0 640(BX)
-	ADDQ       $0x000002c0, BX
-	SUBQ       $0x00000004, R8
-	JG         dot4Q5KAVX512_many_loop_fetched
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q5KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q5KAVX512_many_loop_fetched:
+dot4Q5KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q5KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q5KAVX512_many_loop_same1:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q5KAVX512_many_loop_same2
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q5KAVX512_many_loop_same2:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q5KAVX512_many_loop_same3
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q5KAVX512_many_loop_same3:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -28233,14 +28132,6 @@ dot4Q5KAVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -28256,11 +28147,11 @@ dot4Q5KAVX512_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x000000b0, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q5KAVX512_one_loop_fetched
+	JG         dot4Q5KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q5KAVX512_one_loop_fetched:
+dot4Q5KAVX512_one_loop_same0:
 	MOVL         4(SI), R11
 	MOVL         8(SI), R12
 	MOVL         12(SI), R13
@@ -28380,14 +28271,6 @@ dot4Q5KAVX512_one_loop_turn:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -28472,16 +28355,23 @@ dot8Q5KAVX512_many_loop:
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
-	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	ADDQ       $0x00000160, BX
-	SUBQ       $0x00000002, DI
-	JG         dot8Q5KAVX512_many_loop_fetched
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q5KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q5KAVX512_many_loop_fetched:
+dot8Q5KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	ADDQ       $0x000000b0, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q5KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q5KAVX512_many_loop_same1:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -28850,11 +28740,11 @@ dot8Q5KAVX512_one_loop:
 	PREFETCHT0 128(BX)
 	ADDQ       $0x000000b0, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q5KAVX512_one_loop_fetched
+	JG         dot8Q5KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q5KAVX512_one_loop_fetched:
+dot8Q5KAVX512_one_loop_same0:
 	MOVL         4(SI), R12
 	MOVL         8(SI), R13
 	MOVL         12(SI), R14
@@ -29354,16 +29244,24 @@ dot1Q6KAVX2_many_loop:
 	PREFETCHT0 64(AX)
 	PREFETCHT0 128(AX)
 	PREFETCHT0 192(AX)
-	PREFETCHT0 256(AX)
-	PREFETCHT0 320(AX)
-	PREFETCHT0 384(AX)
-	ADDQ       $0x000001a4, AX
-	SUBQ       $0x00000002, SI
-	JG         dot1Q6KAVX2_many_loop_fetched
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q6KAVX2_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q6KAVX2_many_loop_fetched:
+dot1Q6KAVX2_many_loop_same0:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, SI
+	JG         dot1Q6KAVX2_many_loop_same1
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), SI
+
+dot1Q6KAVX2_many_loop_same1:
 	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(BX), Y8
@@ -29611,11 +29509,11 @@ dot1Q6KAVX2_one_loop:
 	PREFETCHT0 192(AX)
 	ADDQ       $0x000000d2, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q6KAVX2_one_loop_fetched
+	JG         dot1Q6KAVX2_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q6KAVX2_one_loop_fetched:
+dot1Q6KAVX2_one_loop_same0:
 	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(BX), Y8
@@ -29776,16 +29674,24 @@ dot2Q6KAVX2_many_loop:
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
 	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	ADDQ       $0x000001a4, BX
-	SUBQ       $0x00000002, DI
-	JG         dot2Q6KAVX2_many_loop_fetched
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q6KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q6KAVX2_many_loop_fetched:
+dot2Q6KAVX2_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot2Q6KAVX2_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot2Q6KAVX2_many_loop_same1:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -30045,11 +29951,11 @@ dot2Q6KAVX2_one_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x000000d2, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q6KAVX2_one_loop_fetched
+	JG         dot2Q6KAVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q6KAVX2_one_loop_fetched:
+dot2Q6KAVX2_one_loop_same0:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -30227,16 +30133,24 @@ dot4Q6KAVX2_many_loop:
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
 	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	ADDQ       $0x000001a4, BX
-	SUBQ       $0x00000002, DI
-	JG         dot4Q6KAVX2_many_loop_fetched
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q6KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q6KAVX2_many_loop_fetched:
+dot4Q6KAVX2_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot4Q6KAVX2_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot4Q6KAVX2_many_loop_same1:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -30535,11 +30449,11 @@ dot4Q6KAVX2_one_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x000000d2, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q6KAVX2_one_loop_fetched
+	JG         dot4Q6KAVX2_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q6KAVX2_one_loop_fetched:
+dot4Q6KAVX2_one_loop_same0:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -30734,11 +30648,11 @@ dot8Q6KAVX2_many_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x000000d2, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q6KAVX2_many_loop_fetched
+	JG         dot8Q6KAVX2_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q6KAVX2_many_loop_fetched:
+dot8Q6KAVX2_many_loop_same0:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -30951,14 +30865,6 @@ dot1Q6KAVX512_many:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	LEAQ   (CX)(CX*2), SI
@@ -30973,23 +30879,46 @@ dot1Q6KAVX512_many_loop:
 	PREFETCHT0 64(AX)
 	PREFETCHT0 128(AX)
 	PREFETCHT0 192(AX)
-	PREFETCHT0 256(AX)
-	PREFETCHT0 320(AX)
-	PREFETCHT0 384(AX)
-	PREFETCHT0 448(AX)
-	PREFETCHT0 512(AX)
-	PREFETCHT0 576(AX)
-	PREFETCHT0 640(AX)
-	PREFETCHT0 704(AX)
-	PREFETCHT0 768(AX)
-	PREFETCHT0 832(AX)
-	ADDQ       $0x00000348, AX
-	SUBQ       $0x00000004, DI
-	JG         dot1Q6KAVX512_many_loop_fetched
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q6KAVX512_many_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), DI
 
-dot1Q6KAVX512_many_loop_fetched:
+dot1Q6KAVX512_many_loop_same0:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q6KAVX512_many_loop_same1
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q6KAVX512_many_loop_same1:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q6KAVX512_many_loop_same2
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q6KAVX512_many_loop_same2:
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	ADDQ       $0x000000d2, AX
+	SUBQ       $0x00000001, DI
+	JG         dot1Q6KAVX512_many_loop_same3
+	ADDQ       DX, AX
+	ADDQ       blocks+56(FP), DI
+
+dot1Q6KAVX512_many_loop_same3:
 	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(BX), Y8
@@ -31337,14 +31266,6 @@ dot1Q6KAVX512_many_loop_turn:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y12
@@ -31373,8 +31294,6 @@ dot1Q6KAVX512_one:
 	JLE    dot1Q6KAVX512_end
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   w+32(FP), AX
 	MOVQ   AX, BX
 	ADDQ   next+64(FP), AX
@@ -31389,11 +31308,11 @@ dot1Q6KAVX512_one_loop:
 	PREFETCHT0 192(AX)
 	ADDQ       $0x000000d2, AX
 	SUBQ       $0x00000001, SI
-	JG         dot1Q6KAVX512_one_loop_fetched
+	JG         dot1Q6KAVX512_one_loop_same0
 	ADDQ       DX, AX
 	ADDQ       blocks+56(FP), SI
 
-dot1Q6KAVX512_one_loop_fetched:
+dot1Q6KAVX512_one_loop_same0:
 	VPBROADCASTW 208(BX), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(BX), Y8
@@ -31489,8 +31408,6 @@ dot1Q6KAVX512_one_loop_turn:
 	DECQ          R8
 	JG            dot1Q6KAVX512_one_loop
 	VADDPS        Z1, Z0, Z0
-	VADDPS        Z2, Z0, Z0
-	VADDPS        Z3, Z0, Z0
 	MOVQ          ldy+8(FP), AX
 	MOVQ          y+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -31558,23 +31475,46 @@ dot2Q6KAVX512_many_loop:
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
 	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	PREFETCHT0 448(BX)
-	PREFETCHT0 512(BX)
-	PREFETCHT0 576(BX)
-	PREFETCHT0 640(BX)
-	PREFETCHT0 704(BX)
-	PREFETCHT0 768(BX)
-	PREFETCHT0 832(BX)
-	ADDQ       $0x00000348, BX
-	SUBQ       $0x00000004, R8
-	JG         dot2Q6KAVX512_many_loop_fetched
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q6KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot2Q6KAVX512_many_loop_fetched:
+dot2Q6KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q6KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q6KAVX512_many_loop_same1:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q6KAVX512_many_loop_same2
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q6KAVX512_many_loop_same2:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot2Q6KAVX512_many_loop_same3
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot2Q6KAVX512_many_loop_same3:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -31981,10 +31921,6 @@ dot2Q6KAVX512_one:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -31999,11 +31935,11 @@ dot2Q6KAVX512_one_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x000000d2, BX
 	SUBQ       $0x00000001, DI
-	JG         dot2Q6KAVX512_one_loop_fetched
+	JG         dot2Q6KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot2Q6KAVX512_one_loop_fetched:
+dot2Q6KAVX512_one_loop_same0:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -32102,10 +32038,6 @@ dot2Q6KAVX512_one_loop_turn:
 	JG            dot2Q6KAVX512_one_loop
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
-	VADDPS        Z4, Z0, Z0
-	VADDPS        Z5, Z1, Z1
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z1, Z1
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	VEXTRACTF64X4 $0x01, Z0, Y8
@@ -32185,23 +32117,46 @@ dot4Q6KAVX512_many_loop:
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
 	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	PREFETCHT0 448(BX)
-	PREFETCHT0 512(BX)
-	PREFETCHT0 576(BX)
-	PREFETCHT0 640(BX)
-	PREFETCHT0 704(BX)
-	PREFETCHT0 768(BX)
-	PREFETCHT0 832(BX)
-	ADDQ       $0x00000348, BX
-	SUBQ       $0x00000004, R8
-	JG         dot4Q6KAVX512_many_loop_fetched
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q6KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), R8
 
-dot4Q6KAVX512_many_loop_fetched:
+dot4Q6KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q6KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q6KAVX512_many_loop_same1:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q6KAVX512_many_loop_same2
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q6KAVX512_many_loop_same2:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, R8
+	JG         dot4Q6KAVX512_many_loop_same3
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), R8
+
+dot4Q6KAVX512_many_loop_same3:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -32657,14 +32612,6 @@ dot4Q6KAVX512_one:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ   w+32(FP), BX
 	MOVQ   BX, SI
 	ADDQ   next+64(FP), BX
@@ -32681,11 +32628,11 @@ dot4Q6KAVX512_one_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x000000d2, BX
 	SUBQ       $0x00000001, DI
-	JG         dot4Q6KAVX512_one_loop_fetched
+	JG         dot4Q6KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot4Q6KAVX512_one_loop_fetched:
+dot4Q6KAVX512_one_loop_same0:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -32791,14 +32738,6 @@ dot4Q6KAVX512_one_loop_turn:
 	VADDPS        Z5, Z1, Z1
 	VADDPS        Z6, Z2, Z2
 	VADDPS        Z7, Z3, Z3
-	VADDPS        Z16, Z0, Z0
-	VADDPS        Z17, Z1, Z1
-	VADDPS        Z18, Z2, Z2
-	VADDPS        Z19, Z3, Z3
-	VADDPS        Z20, Z0, Z0
-	VADDPS        Z21, Z1, Z1
-	VADDPS        Z22, Z2, Z2
-	VADDPS        Z23, Z3, Z3
 	MOVQ          ldy+8(FP), BX
 	MOVQ          y+0(FP), SI
 	LEAQ          (BX)(BX*2), DI
@@ -32884,16 +32823,24 @@ dot8Q6KAVX512_many_loop:
 	PREFETCHT0 64(BX)
 	PREFETCHT0 128(BX)
 	PREFETCHT0 192(BX)
-	PREFETCHT0 256(BX)
-	PREFETCHT0 320(BX)
-	PREFETCHT0 384(BX)
-	ADDQ       $0x000001a4, BX
-	SUBQ       $0x00000002, DI
-	JG         dot8Q6KAVX512_many_loop_fetched
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q6KAVX512_many_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q6KAVX512_many_loop_fetched:
+dot8Q6KAVX512_many_loop_same0:
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	ADDQ       $0x000000d2, BX
+	SUBQ       $0x00000001, DI
+	JG         dot8Q6KAVX512_many_loop_same1
+	ADDQ       DX, BX
+	ADDQ       blocks+56(FP), DI
+
+dot8Q6KAVX512_many_loop_same1:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -33235,11 +33182,11 @@ dot8Q6KAVX512_one_loop:
 	PREFETCHT0 192(BX)
 	ADDQ       $0x000000d2, BX
 	SUBQ       $0x00000001, DI
-	JG         dot8Q6KAVX512_one_loop_fetched
+	JG         dot8Q6KAVX512_one_loop_same0
 	ADDQ       DX, BX
 	ADDQ       blocks+56(FP), DI
 
-dot8Q6KAVX512_one_loop_fetched:
+dot8Q6KAVX512_one_loop_same0:
 	VPBROADCASTW 208(SI), X10
 	VCVTPH2PS    X10, Y10
 	VPMOVSXBD    192(SI), Y8
@@ -33951,7 +33898,6 @@ TEXT ·int8Q4KAVX2(SB), NOSPLIT, $64-64
 	MOVQ y+0(FP), AX
 	MOVQ rows+16(FP), CX
 	MOVQ w+8(FP), DX
-	MOVQ half+56(FP), BX
 	LEAQ 16384(DX), BX
 
 int8Q4KAVX2_row:
@@ -34119,7 +34065,6 @@ TEXT ·int8Q6KAVX2(SB), NOSPLIT, $64-64
 	MOVQ y+0(FP), AX
 	MOVQ rows+16(FP), CX
 	MOVQ w+8(FP), DX
-	MOVQ half+56(FP), BX
 	LEAQ 16384(DX), BX
 
 int8Q6KAVX2_row:
@@ -34491,7 +34436,6 @@ TEXT ·int8Q4KVNNI(SB), NOSPLIT, $64-64
 	MOVQ y+0(FP), AX
 	MOVQ rows+16(FP), CX
 	MOVQ w+8(FP), DX
-	MOVQ half+56(FP), BX
 	LEAQ 16384(DX), BX
 
 int8Q4KVNNI_row:
@@ -34643,7 +34587,6 @@ TEXT ·int8Q6KVNNI(SB), NOSPLIT, $64-64
 	MOVQ y+0(FP), AX
 	MOVQ rows+16(FP), CX
 	MOVQ w+8(FP), DX
-	MOVQ half+56(FP), BX
 	LEAQ 16384(DX), BX
 
 int8Q6KVNNI_row:

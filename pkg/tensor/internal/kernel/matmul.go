@@ -2,19 +2,23 @@ package kernel
 
 import "unsafe"
 
-// Few is the largest number of rows of x for which inner products with rows of weights beat packing them; small is the
-// same for the rows of MulNT's A, whose B is packed faster, and how many rows are rounded to int8.
+// Few is the largest number of rows of x for which inner products with rows of weights beat packing them. Where weights
+// aren't widened in registers, x is read again for every four rows of them, so that it has to be short too, or its rows
+// very few: small, which is also the most that are rounded to int8.
 const (
 	small = 8
 	Few   = 40
+	short = 32 << 10 // numbers
 )
 
 // MatMul computes y = x·Wᵀ for rows of weights that follow each other in w: y is in.t rows at stride ldy, of
 // which it writes the first `rows` columns.
 //
 //   - One row of x: the weights stream through once and are widened in registers.
-//   - Up to Few: each weight is read once for all rows of x, and widened once for eight of them.
+//   - Up to Few: memory is read once for all rows of x, and each weight widened once for eight of them.
 //   - More: panels of weights are transposed, and a tile of y stays in registers over a stretch of them.
+//
+// Plain Go widens a few rows of weights at a time for all rows of x, however many.
 func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k := in.t, in.k
 	if t == 0 || rows == 0 {
@@ -34,7 +38,7 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	case t == 1 && matVec(y, in, typ, w, rows):
 	case t <= Few && fewKernel(typ, k):
 		matFew(y, ldy, in, typ, w, rows)
-	case level == Go || t <= Few:
+	case level == Go || t <= small || t <= Few && t*k <= short:
 		widenFew(y, ldy, in.x, in.ld, t, typ, w, rows, k)
 	default:
 		matMany(y, ldy, in.x, in.ld, t, typ, w, rows, k)
@@ -46,13 +50,13 @@ func MatMul(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 func matFew(y []float32, ldy int, in *Input, typ Type, w []byte, rows int) {
 	t, k, bytes := in.t, in.k, typ.bytes(in.k)
 	width := widths[typ]
-	near := 20 << 10 // bytes of x
+	near := 20 << 10 // bytes of x, for a cache of 32 KB
 	if level == AVX512 {
-		near = 28 << 10
+		near = 28 << 10 // and of 48 KB, as processors with AVX-512 now have it
 	}
 	parts := (4*k*min(t, 8) + near - 1) / near // of a row
 	part := ((k+parts-1)/parts + width - 1) / width * width
-	block := max(4, 12<<10/typ.bytes(part)/4*4)
+	block := max(4, 12<<10/typ.bytes(part)/4*4) // the kernels take up to four rows of weights together
 	for r := 0; r < rows; r += block {
 		n := min(block, rows-r)
 		wr := w[r*bytes : (r+n)*bytes]

@@ -16,7 +16,9 @@ type format struct {
 	len, bytes int // of a block
 	group      int // so many numbers share a scale; 0: there is none
 	minimum    int // 1: a minimum is added, -1: subtracted
-	unpack     func(f format, at func(disp int) Mem, room Mem) block
+
+	// unpack says where a block's numbers are, and may put them there before. It uses vector registers 8…11.
+	unpack func(f format, at func(disp int) Mem, room Mem) block
 }
 
 // block is where a block's numbers lie, as they are or unpacked to signed bytes, and its scales and minima, in F16 if there
@@ -38,12 +40,16 @@ var formats = []format{
 
 // room is how many bytes unpack may write: the numbers, and of a long block the scales and the minima after them.
 func (f format) room() int {
-	if f.len == 32 {
-		return 32
+	switch {
+	case f.len > 32:
+		return f.len + 8*f.len/f.group
+	case f.name[1] == '5':
+		return f.len
 	}
-	return f.len + 8*f.len/f.group
+	return 0
 }
 
+// in is where a long block's parts go.
 func (f format) in(room Mem) block {
 	return block{numbers: room, scales: room.Offset(f.len), minima: room.Offset(f.len + 4*f.len/f.group)}
 }
@@ -65,8 +71,8 @@ func (f format) scale(s isa, b block, group, d, m int) {
 	}
 }
 
-// widen makes v the float32 numbers i·lanes… of a block. With fused, a minimum is added without rounding the product,
-// which a plain Go loop does.
+// widen makes v the float32 numbers i·lanes… of a block. With fused, a minimum is added to the unrounded product; a plain
+// Go loop rounds that first.
 func (f format) widen(s isa, b block, i int, v, d, m VecPhysical, fused bool) {
 	switch f.name {
 	case "F16", "BF16":
@@ -135,7 +141,8 @@ func dequant(f format) {
 }
 
 // dot adds to y the products of rows of blocks with one, two, four or eight vectors x. A number is widened once for all
-// x, and a number of x is loaded once for as many rows as there are registers for sums.
+// x, and a number of x is loaded once for a few rows, as many as registers allow. It isn't NOSPLIT, since unpacked blocks
+// of four rows need more stack than that may have.
 func dot(s isa, f format, t int) {
 	name := fmt.Sprintf("dot%d%s", t, f.name)
 	TEXT(name+s.name, 0, "func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks, next int)")
@@ -149,8 +156,8 @@ func dot(s isa, f format, t int) {
 	}
 	many := min(s.lanes/4, d.sums/t)
 	d.room = AllocLocal(many * f.room())
-	if f.name[:2] == "Q4" && f.len == 32 && s.wide {
-		nibbles(int(f.name[2]-'0'), Z15)
+	if s.wide && (f.name == "Q40" || f.name == "Q41") {
+		nibbles(f.minimum, Z15)
 	}
 	d.gap = param("blocks")
 	IMUL3Q(Imm(uint64(f.bytes)), d.gap, d.gap)
@@ -199,14 +206,14 @@ type dotBlocks struct {
 	room       Mem      // for unpacked blocks
 }
 
-// sum is the register of a sum: 8…15 are left to others.
+// sum is the register of a sum: 8…15 are for numbers, unpack and, with AVX-512, the table of nibbles.
 func (d *dotBlocks) sum(i int) int { return i + i/8*8 }
 
 // tile does some rows of w and moves y, w and rows on.
 func (d *dotBlocks) tile(rows int, loop string) {
 	s, f, t := d.s, d.f, d.t
 	n := rows * t
-	several := min(4, d.sums/n) // sums of the same, so that additions don't wait for each other
+	several := min(d.sums/n, 32/s.lanes) // sums of the same, so that additions don't wait for each other
 	acc := func(u, row, j int) int { return d.sum((u*rows+row)*t + j) }
 	for i := range several * n {
 		s.zero(s.v(d.sum(i)))
@@ -218,28 +225,36 @@ func (d *dotBlocks) tile(rows int, loop string) {
 	xp, left := newRows(param("x"), d.ldx, t), param("blocks")
 	Label(loop)
 	blocks := make([]block, rows)
-	// Memory is fetched ahead in the order in which it lies, though several rows are read at a time.
-	for i := 0; i < rows*f.bytes; i += 64 {
-		PREFETCHT0(Mem{Base: next, Disp: i})
+	// Memory is fetched ahead in the order in which it lies, though several rows are read at a time: as many blocks as
+	// there are rows. Short ones go on beyond the end of a row before the next one is begun.
+	together := rows
+	if f.len > 32 {
+		together = 1
 	}
-	add(rows*f.bytes, next)
-	SUBQ(U32(rows), turns)
-	JG(LabelRef(loop + "_fetched"))
-	ADDQ(d.gap, next)
-	ADDQ(argument("blocks"), turns)
-	Label(loop + "_fetched")
+	for i := range rows / together {
+		for disp := 0; disp < together*f.bytes; disp += 64 {
+			PREFETCHT0(Mem{Base: next, Disp: disp})
+		}
+		add(together*f.bytes, next)
+		SUBQ(U32(together), turns)
+		same := fmt.Sprint(loop, "_same", i)
+		JG(LabelRef(same))
+		ADDQ(d.gap, next)
+		ADDQ(argument("blocks"), turns)
+		Label(same)
+	}
 	for row := range rows {
 		blocks[row] = f.unpack(f, func(disp int) Mem { return wp.at(row, disp) }, d.room.Offset(row*f.room()))
 	}
 	// A long block goes through a loop of 32 numbers a turn.
-	turn, from, group := f.len, GP64(), GP64()
+	turn, number, group := f.len, GP64(), GP64()
 	if f.len > 32 {
 		turn = 32
-		LEAQ(d.room, from)
+		LEAQ(d.room, number)
 		XORQ(group, group)
 		for row := range rows {
 			b := &blocks[row]
-			b.numbers = Mem{Base: from, Disp: row * f.room()}
+			b.numbers = Mem{Base: number, Disp: row * f.room()}
 			b.scales, b.minima = b.scales.Idx(group, 4), b.minima.Idx(group, 4)
 		}
 		Label(loop + "_turn")
@@ -264,7 +279,7 @@ func (d *dotBlocks) tile(rows int, loop string) {
 	}
 	xp.advance(4 * turn)
 	if f.len > 32 {
-		add(32, from)
+		add(32, number)
 		add(32/f.group, group)
 		CMPQ(group, Imm(uint64(f.len/f.group)))
 		JLT(LabelRef(loop + "_turn"))
@@ -427,7 +442,7 @@ func unpackQ6K(f format, at func(int) Mem, room Mem) block {
 	for half := range 2 {
 		VMOVDQU(at(128+32*half), Y11)
 		for r := range 4 {
-			sixBits(at(64*half+32*(r%2)), r, Y8, Y9)
+			sixBits(at(64*half+32*(r%2)), Y11, r, Y8, Y9)
 			VPSUBB(dwords("thirtytwos", 0x20202020), Y8, Y8)
 			VMOVDQU(Y8, b.numbers.Offset(128*half+32*r))
 		}
@@ -435,14 +450,14 @@ func unpackQ6K(f format, at func(int) Mem, room Mem) block {
 	return b
 }
 
-// sixBits makes q the 32 numbers of row r from their low bits at m and the high ones in register 11.
-func sixBits(m Mem, r int, q, tmp VecPhysical) {
+// sixBits makes q the 32 numbers of row r from their low bits at m and the register of high ones.
+func sixBits(m Mem, high VecPhysical, r int, q, tmp VecPhysical) {
 	VMOVDQU(m, q)
 	if r >= 2 {
 		VPSRLW(Imm(4), q, q)
 	}
 	VPAND(dwords("lownibbles", 0x0f0f0f0f), q, q)
-	shiftWords(4-2*r, Y11, tmp)
+	shiftWords(4-2*r, high, tmp)
 	VPAND(dwords("highbits", 0x30303030), tmp, tmp)
 	VPOR(tmp, q, q)
 }
@@ -458,7 +473,7 @@ func scalesQ6K(at func(int) Mem, b block) {
 	}
 }
 
-// nibbles makes v the sixteen values of a nibble, for AVX-512's permutation to look them up; it ignores the bits above.
+// nibbles makes v the sixteen values of a nibble, for AVX-512's permutation, which ignores the bits above, to look them up.
 func nibbles(variant int, v VecPhysical) {
 	name := []string{"nibblesQ40", "nibblesQ41"}[variant]
 	VMOVUPS(words(name, func(i int) uint32 { return math.Float32bits(float32(i - 8*(1-variant))) }, 16), v)

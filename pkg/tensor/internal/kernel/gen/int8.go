@@ -44,7 +44,10 @@ func (k *int8Kernel) rows(name string, blockLen, blockBytes, sumsPer int, body f
 	Pragma("noescape")
 	Doc(name + suffix + " computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.")
 	y, rows := param("y"), param("rows")
-	k.w, k.half = param("w"), param("half")
+	k.w = param("w")
+	if blockLen == 32 { // the others convert their scales
+		k.half = param("half")
+	}
 	k.number = GP64()
 	next := GP64()
 	LEAQ(Mem{Base: k.w, Disp: ahead}, next)
@@ -144,7 +147,7 @@ func int8Kernels(vnni bool) {
 		for half := range 2 {
 			VMOVDQU(k.at(128+32*half), Y11) // high bits
 			for r := range 4 {
-				sixBits(k.at(64*half+32*(r%2)), r, Y2, Y3)
+				sixBits(k.at(64*half+32*(r%2)), Y11, r, Y2, Y3)
 				avx2.zero(Y5)
 				group := 4*half + r // of 32
 				k.dot(2, Mem{Base: k.q, Disp: 32 * group}, 5, 6)

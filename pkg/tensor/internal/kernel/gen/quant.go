@@ -78,7 +78,7 @@ func (r *rowLoop) emit(name string, setup func(), body func(rows int)) {
 		}
 		SUBQ(U32(n), rows)
 	}
-	many := 4
+	const many = 4
 	Label(l("many"))
 	CMPQ(rows, Imm(uint64(many)))
 	JLT(LabelRef(l("one")))
