@@ -135,7 +135,7 @@ func (h *heat) describe() string {
 	var r, c int
 	for i, row := range h.values {
 		for j, v := range row {
-			if v > h.values[r][c] {
+			if best := h.values[r][c]; v > best && v-best > 1e-5*math.Abs(v) { // of those that only rounding tells apart, the first
 				r, c = i, j
 			}
 		}

@@ -429,6 +429,22 @@ func TestShort(t *testing.T) {
 	}
 }
 
+// Which cell is the highest doesn't depend on how a processor rounds.
+func TestHighest(t *testing.T) {
+	inf := math.Inf(-1)
+	for want, values := range map[string][][]float64{
+		"1, is in row 0, column 1":    {{0, 1}, {1 + 1e-7, 0}},
+		"1, is in row 1, column 0":    {{0, 0.9999}, {1, 0}},
+		"-2, is in row 1, column 1":   {{inf, -3}, {inf, -2}},
+		"2e-9, is in row 1, column 0": {{1e-9, 0}, {2e-9, inf}},
+	} {
+		h := heat{rows: []string{"0", "1"}, cols: []string{"0", "1"}, values: values}
+		if got := h.describe(); !strings.HasSuffix(got, "the highest value, "+want) {
+			t.Errorf("%v: %s, want …%s", values, got, want)
+		}
+	}
+}
+
 func TestTicks(t *testing.T) {
 	for _, tt := range []struct{ lo, hi float64 }{{0, 1}, {-1, 1}, {0, 0.42}, {3, 131072}, {1e-9, 3e-9}, {-7, -6.5}, {0, 7}} {
 		list := ticks{}.Ticks(tt.lo, tt.hi)
