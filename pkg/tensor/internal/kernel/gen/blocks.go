@@ -54,18 +54,19 @@ func (f format) in(room Mem) block {
 	return block{numbers: room, scales: room.Offset(f.len), minima: room.Offset(f.len + 4*f.len/f.group)}
 }
 
-// scale loads the scale, and the minimum if there is one, of a group into d and m.
-func (f format) scale(s isa, b block, group, d, m int) {
-	load := func(at Mem, i int) {
+// scale loads the scale, and the minimum if there is one, into d and m where a group begins with vector i of a block.
+func (f format) scale(s isa, b block, i, d, m int) {
+	if f.group == 0 || i*s.lanes%f.group > 0 {
+		return
+	}
+	load := func(at Mem, to int) {
 		if f.len == 32 {
-			s.scale(at, i)
+			s.scale(at, to)
 		} else {
-			VBROADCASTSS(at.Offset(4*group), s.v(i))
+			VBROADCASTSS(at.Offset(4*(i*s.lanes/f.group)), s.v(to))
 		}
 	}
-	if f.group > 0 {
-		load(b.scales, d)
-	}
+	load(b.scales, d)
 	if f.minimum != 0 {
 		load(b.minima, m)
 	}
@@ -123,11 +124,9 @@ func dequant(f format) {
 	dst, src, n := param("dst"), param("src"), param("blocks")
 	room := AllocLocal(f.room())
 	Label("dequant" + f.name + "_loop")
-	b := f.unpack(f, func(disp int) Mem { return Mem{Base: src, Disp: disp} }, room)
+	b := f.unpack(f, bytesAt(src), room)
 	for i := range f.len / s.lanes {
-		if i*s.lanes%max(f.group, 1) == 0 {
-			f.scale(s, b, i*s.lanes/max(f.group, 1), 4, 5)
-		}
+		f.scale(s, b, i, 4, 5)
 		v := s.v(i % 4)
 		f.widen(s, b, i, v, s.v(4), s.v(5), false)
 		VMOVUPS(v, Mem{Base: dst, Disp: i * s.bytes()})
@@ -145,9 +144,8 @@ func dequant(f format) {
 // of four rows need more stack than that may have.
 func dot(s isa, f format, t int) {
 	name := fmt.Sprintf("dot%d%s", t, f.name)
-	TEXT(name+s.name, 0, "func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks, next int)")
-	Pragma("noescape")
-	Doc(fmt.Sprintf("%s%s computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.", name, s.name, t))
+	function(name+s.name, 0, "func(y *float32, ldy int, x *float32, ldx int, w *byte, ldw, rows, blocks, next int)",
+		fmt.Sprintf("computes y[i·ldy+r] += Σ x[i·ldx+j]·w[r, j] for %d vectors x and rows of the given number of blocks. Strides of x and y in numbers, of w in bytes; it prefetches w next bytes ahead.", t))
 	d := dotBlocks{s: s, f: f, t: t, ldx: param("ldx"), ldw: param("ldw")}
 	d.sums = s.lanes // eight with AVX2, sixteen with AVX-512
 	d.v, d.x, d.d, d.m = 8, 10, 11, 13
@@ -171,15 +169,13 @@ func dot(s isa, f format, t int) {
 	JLT(LabelRef(l("one")))
 	d.tile(many, l("many_loop"))
 	JMP(LabelRef(l("many")))
+	Label(l("one"))
 	if many > 1 {
-		Label(l("one"))
 		CMPQ(argument("rows"), Imm(0))
 		JLE(LabelRef(l("end")))
 		d.tile(1, l("one_loop"))
 		JMP(LabelRef(l("one")))
 		Label(l("end"))
-	} else {
-		Label(l("one"))
 	}
 	VZEROUPPER()
 	RET()
@@ -261,9 +257,7 @@ func (d *dotBlocks) tile(rows int, loop string) {
 	}
 	for i := range turn / s.lanes {
 		for row := range rows {
-			if i*s.lanes%max(f.group, 1) == 0 {
-				f.scale(s, blocks[row], i*s.lanes/max(f.group, 1), d.d+row, d.m+row)
-			}
+			f.scale(s, blocks[row], i, d.d+row, d.m+row)
 			f.widen(s, blocks[row], i, s.v(d.v+row), s.v(d.d+row), s.v(d.m+row), true)
 		}
 		for j := range t {
@@ -499,7 +493,7 @@ func dotQ4K(s isa) {
 	for i := 0; i < 144; i += 64 {
 		PREFETCHT0(Mem{Base: w, Disp: ahead + i})
 	}
-	scalesK(func(disp int) Mem { return Mem{Base: w, Disp: disp} }, b) // scales in Y8, minima in Y9
+	scalesK(bytesAt(w), b) // scales in Y8, minima in Y9
 	VFNMADD231PS(Mem{Base: sums}, Y9, Y3)
 	for pair := range 4 {
 		lowSum, highSum := s.v(8), s.v(9)

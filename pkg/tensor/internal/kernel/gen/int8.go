@@ -12,7 +12,8 @@ type int8Kernel struct {
 	vnni                 bool
 	w, q, xs, half, sums Register // weights; x as int8, its scales, the F16 table, the sums of x (of 32, or of 16 for Q6_K)
 	number               GPVirtual
-	b                    block // scales and minima of the K-quants
+	at                   func(disp int) Mem // of the block at w
+	b                    block              // scales and minima of the K-quants
 }
 
 // dot adds to the eight 32-bit lanes of register acc the products of the unsigned bytes in u and the signed bytes in x.
@@ -26,9 +27,6 @@ func (k *int8Kernel) dot(u int, x Op, acc, tmp int) {
 	VPADDD(ys[tmp], ys[acc], ys[acc])
 }
 
-// at is where byte disp of the block is.
-func (k *int8Kernel) at(disp int) Mem { return Mem{Base: k.w, Disp: disp} }
-
 func (k *int8Kernel) f16(disp, to int) {
 	MOVWQZX(k.at(disp), k.number)
 	VBROADCASTSS(Mem{Base: k.half, Index: k.number, Scale: 4}, ys[to])
@@ -40,11 +38,11 @@ func (k *int8Kernel) rows(name string, blockLen, blockBytes, sumsPer int, body f
 	if k.vnni {
 		suffix = "VNNI"
 	}
-	TEXT(name+suffix, NOSPLIT, "func(y *float32, w *byte, rows, blocks int, q *int8, xs, sums, half *float32)")
-	Pragma("noescape")
-	Doc(name + suffix + " computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.")
+	function(name+suffix, NOSPLIT, "func(y *float32, w *byte, rows, blocks int, q *int8, xs, sums, half *float32)",
+		"computes y[r] = Σ x[j]·w[r, j] for x in int8 with a scale xs for each 32, and the sums of x.")
 	y, rows := param("y"), param("rows")
 	k.w = param("w")
+	k.at = bytesAt(k.w)
 	if blockLen == 32 { // the others convert their scales
 		k.half = param("half")
 	}

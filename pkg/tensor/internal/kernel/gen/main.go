@@ -9,6 +9,7 @@ package main
 import (
 	"math"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -52,9 +53,19 @@ func (s isa) zero(r VecPhysical) {
 
 // start opens a function whose name ends in the instruction set.
 func (s isa) start(name, signature, doc string) {
-	TEXT(name+s.name, NOSPLIT, signature)
+	function(name+s.name, NOSPLIT, signature, doc)
+}
+
+// function opens a function that keeps none of its pointers.
+func function(name string, attributes attr.Attribute, signature, doc string) {
+	TEXT(name, attributes, signature)
 	Pragma("noescape")
-	Doc(name + s.name + " " + doc)
+	Doc(name + " " + doc)
+}
+
+// bytesAt is where byte disp after a pointer is.
+func bytesAt(base Register) func(disp int) Mem {
+	return func(disp int) Mem { return Mem{Base: base, Disp: disp} }
 }
 
 func param(name string) Register { return Load(Param(name), GP64()) }
